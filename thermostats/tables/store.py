@@ -69,7 +69,7 @@ def check_licence(licence: str, where: object) -> None:
     What is not stated permits nothing, and terms against commercial use or changed versions forbid it.
     """
     if licence not in PERMITTED:
-        step = "ask its author, leave it out, or take it into a folder of your own: thermostats join FILES --data FOLDER"
+        step = "ask its author, leave it out, or take it into your own folder: thermostats join FILES --data FOLDER"
         raise UsageError(
             "this licence does not permit that the rows ship",
             where=where,
