@@ -56,7 +56,6 @@ class Refusal:
     folder: str
 
 
-MET: list[Refusal] = []
 LINES: set[str] = set()
 """Lines that were looked at."""
 RUN: set[tuple[str, str]] = set()
@@ -66,18 +65,17 @@ RUN: set[tuple[str, str]] = set()
 @contextmanager
 def watched() -> Iterator[list[Refusal]]:
     """Refusals of calls of the package, those that it catches itself included."""
-    plain = ThermostatsError.__init__
+    plain, met = ThermostatsError.__init__, list[Refusal]()
 
     def init(self: ThermostatsError, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         frames = [frame for frame in _frames() if _is_of_package(frame)]
         if frames:
             site = f"{frames[0].f_globals['__name__']}:{frames[0].f_lineno}"
-            MET.append(Refusal(error=self, site=site, names=_names(frames[-1]), folder=str(Path.cwd())))
+            met.append(Refusal(error=self, site=site, names=_names(frames[-1]), folder=str(Path.cwd())))
 
-    MET.clear()
     with mock.patch.object(ThermostatsError, "__init__", init):
-        yield MET
+        yield met
 
 
 def _frames() -> Iterator[FrameType]:
@@ -160,7 +158,6 @@ def faults(met: list[Refusal], *, alone: bool = False) -> list[str]:
             ):
                 wrong.append(f"{line}\n  {fault} ({refusal.site})")
             LINES.add(line)
-    met.clear()
     return wrong
 
 

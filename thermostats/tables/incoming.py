@@ -90,7 +90,7 @@ def read(source: Source) -> pd.DataFrame:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
     except NamelessIndexError as error:
         again = Remedy(when="without its index", file=f"pd.read_csv({written(str(path))}, index_col=0)")
-        step = "an index is left out by df.to_csv(path, index=False)"
+        step = "an index is left out by df.to_csv(PATH, index=False)"
         raise DataError(f"file is damaged: {error}", where=path, next_step=step, remedy=again) from error
     except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="correct it or save it again") from error
