@@ -15,7 +15,7 @@ import tiny
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement import attention
+from thermostats.measurement import attention, sheaf
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.checkpoint import split
 from thermostats.measurement.forward import Decoder, in_turn, input_of, submodule
@@ -87,18 +87,15 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
         for layer in range(len(decoder.blocks)):
             A, _, _ = seen_by(decoder, prompt, layer)
             values = attention.layer_values(decoder, layer)
-            rows += attention.layer_rows(
+            rows += sheaf.layer_rows(
                 A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published
             )
     norms = [attention.layer_values(decoder, layer).spectral_norm for layer in range(len(decoder.blocks))]
-    rows += [attention.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
+    rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
     plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert table["missing"].equals(plain["missing"])
     np.testing.assert_allclose(
-        table[list(attention.MEASURES)].to_numpy(float),
-        plain[list(attention.MEASURES)].to_numpy(float),
-        rtol=2e-4,
-        atol=2e-5,
+        table[list(sheaf.MEASURES)].to_numpy(float), plain[list(sheaf.MEASURES)].to_numpy(float), rtol=2e-4, atol=2e-5
     )
 
 
@@ -121,7 +118,7 @@ def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_retu
         parts = split(decoder.entry, decoder.config, value, output)
         for h in range(len(A)):
             rows = A[h] / A[h].sum(axis=1, keepdims=True)
-            eigenvalues = np.linalg.eigvalsh(attention.dense_operator(A[h : h + 1], parts.head(h)[0][None]))
+            eigenvalues = np.linalg.eigvalsh(sheaf.dense_operator(A[h : h + 1], parts.head(h)[0][None]))
             expected = {
                 "trace": eigenvalues.sum(),
                 "laplacian_max": eigenvalues[-1],

@@ -223,7 +223,7 @@ class Selection:
         return self._select(name, equals)
 
     def origin(self, source: pd.Series[str]) -> pd.Series[str]:
-        """Who measured, by source; see `tables.evidence.origin`."""
+        """Who measured, by source; see `tables.evidence_sets.origin`."""
         return origin(source, set(self._table("sources")["file"]))
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
