@@ -341,7 +341,7 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
     by = SimpleNamespace(classical="not supported", verdict="not supported")
     posterior = SimpleNamespace(conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True))
     found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "plain": "It is.", "rule": ""})
-    said = rendered.text(
+    said = render.text(
         "both.md", f=found, posterior=posterior, decisive=lambda _: "P = 0.01", is_p_value=lambda _: False
     )
     assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
