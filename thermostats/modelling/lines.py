@@ -200,7 +200,7 @@ def fit_line(
     if formula:
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
     if outcome in named:
-        step = f'thermostats.fit_line(df, "{outcome}", {[name for name in named if name != outcome]!r})'
+        step = again(outcome=outcome, covariates=[name for name in named if name != outcome])
         raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
@@ -258,7 +258,7 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
             where=se,
             got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of {typical:.4g}",
             allowed="errors in the outcome's unit; where they are, scale= says what difference would be no surprise",
-            next_step=f'thermostats.fit_line(df, "{outcome}", se={se!r}, scale={typical:.2g})',
+            next_step=again(scale=float(f"{typical:.2g}")),
         )
     return errors, []
 
