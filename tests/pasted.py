@@ -37,7 +37,7 @@ ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
 """Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
 WRITES = ("measure", "report", "export", "forget")
-NAMES = {"thermostats", "pd", "np", *dir(builtins)}
+NAMES = {"thermostats", "pd", "np", "transformers", *dir(builtins)}
 
 
 class ReachedSamplerError(Exception):
@@ -102,7 +102,12 @@ def _names(frame: FrameType) -> dict[str, Any]:
     first = next(iter([*args[len(of_fit) :], *kwargs.values()]), None)
     tables = first if isinstance(first, (list, tuple)) else [first]
     of_tables = {f"df{i or ''}": each for i, each in enumerate(tables)} if tables else {}
-    return {**given, **kwargs, **of_tables, "df": tables[0] if len(tables) == 1 else first, **of_fit}
+    others = {name: value for name, value in {**given, **kwargs}.items() if value is not first or not _is_table(value)}
+    return {**others, **of_tables, "df": tables[0] if len(tables) == 1 else first, **of_fit}
+
+
+def _is_table(value: Any) -> bool:
+    return hasattr(value, "columns") or isinstance(value, (list, tuple, dict))
 
 
 def code_in(step: str) -> Iterator[str]:
@@ -288,6 +293,7 @@ def ran(line: str, refusal: Refusal) -> Any:
     from thermostats.modelling.fit import Fit
 
     names = {"thermostats": Package(), "pd": pd, "np": np, **apart(), **refusal.names}
+    names |= {name: sys.modules[name] for name in ("transformers",) if name in sys.modules}
     with mock.patch.object(Fit, "draws", None), chdir(refusal.folder):
         return eval(line, names)  # noqa: S307 - the line is ours
 

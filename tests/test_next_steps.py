@@ -147,7 +147,7 @@ GOOD = (
     "thermostats.fit_line(df, OUTCOME, group=None)",
     "thermostats ls models --data 'meine Daten/rows'; --json is for machines",
     "thermostats needs C03, which lists models",
-    "thermostats measure MODEL --heritage LAB",
+    "thermostats measure MODEL --lab LAB",
     'thermostats.report("C03")',
     "rename one of both",
 )
@@ -161,7 +161,7 @@ WRONG = {
     "thermostats ls models --data meine Daten/rows": "not quoted",
     "thermostats ls models --dat rows": "--dat",
     "thermostats lst models": "no verb lst",
-    "thermostats measure --heritage": "requires",
+    "thermostats measure --lab": "requires",
     "thermostats join 'rows": "no line of a shell",
     "python -c 'import thermostats; print(thermostats.load(tabel=1))'": "tabel",
 }
