@@ -14,7 +14,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -269,10 +269,12 @@ class Package:
 def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
     """Why a line does not run for who made the call; empty where it does, or is refused for another fault of the rows.
 
-    A line with what only the user knows is not run, nor is one that was run from the same place with other values.
+    A line with what only the user knows is not run, nor is one for a table where the call had none, nor one that was
+    run from the same place with other values.
     """
     place = refusal.site, NUMBER.sub("0", TEXT.sub("", line))
-    if place in RUN or OF_THE_USER.search(TEXT.sub("", line)) or not Path(refusal.folder).is_dir():
+    without_table = refusal.names["df"] is None and re.search(r"\bdf\b", line)
+    if place in RUN or without_table or OF_THE_USER.search(TEXT.sub("", line)) or not Path(refusal.folder).is_dir():
         return ""
     RUN.add(place)
     try:
@@ -289,12 +291,13 @@ def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
 
 
 def ran(line: str, refusal: Refusal) -> Any:
-    """The value of a line, fits not drawn."""
+    """The value of a line, fits that it makes not drawn."""
     from thermostats.modelling.fit import Fit
 
     names = {"thermostats": Package(), "pd": pd, "np": np, **apart(), **refusal.names}
     names |= {name: sys.modules[name] for name in ("transformers",) if name in sys.modules}
-    with mock.patch.object(Fit, "draws", None), chdir(refusal.folder):
+    drawn = nullcontext() if line.startswith("fit.") else mock.patch.object(Fit, "draws", None)
+    with drawn, chdir(refusal.folder):
         return eval(line, names)  # noqa: S307 - the line is ours
 
 
