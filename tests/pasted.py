@@ -1,19 +1,21 @@
 """Next steps of refusals: what of them is code, and whether it runs as it is pasted.
 
-`conftest.py` looks at every refusal that a test meets. A line of Python runs with the table or fit of the refused call
-under the name that the line gives it: fits are laid out and not drawn, joins are dry, and what writes or measures is
-held against its signature. A command is parsed by the command line. What only the user knows stands in capitals.
+`conftest.py` looks at every refusal that a test meets, and `test_next_steps.py` fails for what was found. A line of
+Python runs with the table or fit of the refused call under the name that the line gives it: fits are laid out and not
+drawn, joins are dry, and what writes or measures is held against its signature. A command is parsed by the command
+line. What only the user knows stands in capitals.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
+import hashlib
 import inspect
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
@@ -56,6 +58,8 @@ class Refusal:
     folder: str
 
 
+KEPT = "next_steps"
+"""Folder in pytest's cache of what was wrong."""
 LINES: set[str] = set()
 """Lines that were looked at."""
 RUN: set[tuple[str, str]] = set()
@@ -164,6 +168,21 @@ def faults(met: list[Refusal], *, alone: bool = False) -> list[str]:
                 wrong.append(f"{line}\n  {fault} ({refusal.site})")
             LINES.add(line)
     return wrong
+
+
+def keep(folder: Path, test: str, wrong: Sequence[str]) -> None:
+    """What was wrong in a test's last run, in a file of its own."""
+    file = folder / f"{hashlib.sha256(test.encode()).hexdigest()[:16]}.txt"
+    if wrong:
+        file.write_text("\n".join([test, *wrong]), encoding="utf-8")
+    else:
+        file.unlink(missing_ok=True)
+
+
+def keep_count(folder: Path, worker: str) -> None:
+    """How many lines the last run of a worker looked at, if it did."""
+    if LINES:
+        (folder / f"{worker}.count").write_text(str(len(LINES)))
 
 
 def fault_of_command(line: str) -> str:

@@ -1,7 +1,8 @@
 """Next steps run as they are pasted, in a folder with a space, or name what only the user knows.
 
-Of every refusal that any test meets `conftest.py` sees to it. Here are the joins and commands whose lines are held
-against what they should give, and lines that must be told from good ones.
+Of every refusal that any test meets `conftest.py` tries the lines, and one test here fails for those that do not run.
+Here are the joins and commands whose lines are held against what they should give, and lines that must be told from
+good ones.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pasted import Refusal, code_in, faults, watched
+from pasted import KEPT, Refusal, code_in, faults, keep, watched
 
 import thermostats
 from thermostats.errors import ThermostatsError, some_of, unknown
 from thermostats.next_steps import Code, call, command, file_read, written
 
+ROOT = Path(__file__).parents[1]
 FRAME = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "text": "p", "my gain": [1.1, 1.2, 0.9, 1.3]})
 NAMES = {"model": "model_id", "block": "layer", "text": "prompt_id", "my gain": "gain_block"}
 FIXED = {"source": "hooks", "position": "last"}
@@ -183,6 +185,25 @@ def test_a_line_that_runs_is_let_pass(step: str) -> None:
 def test_a_line_that_does_not_run_is_named(step: str) -> None:
     (fault,) = faults([refusal_ending_in(step)])
     assert fault.startswith(step) and WRONG[step] in fault
+
+
+@pytest.mark.slow  # after the others
+def test_next_steps_of_the_whole_suite_run(request: pytest.FixtureRequest) -> None:
+    """Of the last run of every test that met a refusal; a test that is mended is run again first."""
+    folder = request.config.cache.mkdir(KEPT)
+    if not list(folder.glob("*.count")):
+        pytest.skip("no next step was looked at yet: run the tests that are not slow first")
+    wrong = [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.txt"))]
+    there = [each for each in wrong if (ROOT / each.partition("::")[0]).is_file()]
+    assert not there, "\n".join(there)
+
+
+def test_what_is_wrong_is_kept_until_the_test_runs_again(tmp_path: Path) -> None:
+    keep(tmp_path, "tests/test_a.py::test_b", ["one", "two"])
+    (file,) = tmp_path.iterdir()
+    assert file.read_text().splitlines() == ["tests/test_a.py::test_b", "one", "two"]
+    keep(tmp_path, "tests/test_a.py::test_b", [])
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_message_names_the_five_nearest_of_many() -> None:
