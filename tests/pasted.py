@@ -292,7 +292,7 @@ def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
     run from the same place with other values.
     """
     place = refusal.site, NUMBER.sub("0", TEXT.sub("", line))
-    without_table = refusal.names["df"] is None and re.search(r"\bdf\b", line)
+    without_table = not _is_table(refusal.names["df"]) and re.search(r"\bdf\b", line)
     if place in RUN or without_table or OF_THE_USER.search(TEXT.sub("", line)) or not Path(refusal.folder).is_dir():
         return ""
     RUN.add(place)
