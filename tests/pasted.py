@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,6 +71,7 @@ def watched() -> Iterator[list[Refusal]]:
     """Refusals of calls of the package, those that it catches itself included."""
     plain, met = ThermostatsError.__init__, list[Refusal]()
 
+    @wraps(plain)
     def init(self: ThermostatsError, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         frames = [frame for frame in _frames() if _is_of_package(frame)]
