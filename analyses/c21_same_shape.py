@@ -24,8 +24,8 @@ from thermostats.claims.claim import (
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import TOTAL, worlds_of_shift
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.classical.within_cells import false_rate, permuted, ratio_of_cells, ratios_of_cells
-from thermostats.modelling.matched import BELOW, CELL, FAMILY, SHAPE, cells_of, fit_matched
+from thermostats.modelling.classical.within_cells import Cells, false_rate, permuted, ratio_of_cells, ratios_of_cells
+from thermostats.modelling.matched import BELOW, CELL, SHAPE, fit_matched
 from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, gains
 from thermostats.tables.labels import having
 
@@ -50,10 +50,16 @@ def matched(evidence: Evidence, gain: Case) -> pd.DataFrame:
     every = models(evidence).dropna(subset=[gain.column, *SHAPE])
     rows = having(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
     cell = rows[list(SHAPE)].astype(int).astype(str).agg(" × ".join, axis=1)
-    rows = rows.assign(focal=rows["heritage"] == FOCAL, log_outcome=np.log(rows[gain.column].astype(float)))
-    rows = rows.assign(**{CELL: cell, FAMILY: rows["family"].astype(str)})
+    logs = np.log(rows[gain.column].astype(float))
+    rows = rows.assign(**{CELL: cell}, focal=rows["heritage"] == FOCAL, log_outcome=logs)
     both = rows.groupby(CELL)["focal"].transform("nunique") == 2
     return rows[both].sort_values([*SHAPE, "focal"], kind="stable", ignore_index=True)
+
+
+def cells_of(rows: pd.DataFrame) -> Cells:
+    """Shapes, sides and families of the rows."""
+    cell, family = (pd.factorize(rows[name], sort=True)[0] for name in (CELL, "family"))
+    return Cells(cell=cell, side=rows["focal"].to_numpy(bool), group=family)
 
 
 def within_shapes(rows: pd.DataFrame) -> Result:
