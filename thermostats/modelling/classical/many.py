@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal
 
@@ -101,8 +101,8 @@ def differences(
 ) -> Many:
     """Mean over groups of the means of those inside minus that of the others, as `clustered_sign_permutation` has it.
 
-    p: two-sided, groups moved whole between the two sides. Of truth values it is a difference of shares. There is no
-    interval. Raises UsageError for fewer than two groups on a side.
+    p: two-sided, groups moved whole between the two sides. Interval: Welch 1947 (doi:10.1093/biomet/34.1-2.28), t over
+    groups. Of truth values it is a difference of shares. Raises UsageError for fewer than two groups on a side.
     """
     codes, names = pd.factorize(np.asarray(groups))
     by_group = outcomes.astype(np.float64) @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
@@ -113,7 +113,18 @@ def differences(
     sides = _sides(inside, seed)
     weights = np.where(sides, 1 / k, -1 / (n - k))
     difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
-    return replace(counted(difference), p=_permutation_p(weights, by_group, np.abs(difference)))
+    half = _welch(by_group[:, inside], by_group[:, ~inside])
+    p = _permutation_p(weights, by_group, np.abs(difference))
+    return Many(difference, difference - half, difference + half, p)
+
+
+def _welch(first: Array, second: Array) -> Array:
+    """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
+    parts = [side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second)]
+    sizes = (first.shape[1], second.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = sum(parts) ** 2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+        return np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(sum(parts)))
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
