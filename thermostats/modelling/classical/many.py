@@ -21,6 +21,7 @@ RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
+LEAST_CLUSTERS = 3
 TOLERANCE = 1e-9
 """Statistics nearer to one another are equal."""
 
@@ -125,6 +126,46 @@ def _welch(first: Array, second: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         df = sum(parts) ** 2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
         return np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(sum(parts)))
+
+
+def clustered_slopes(
+    x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series, *, against: float = 0.0
+) -> Many:
+    """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike within clusters.
+
+    Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t with the degrees of
+    freedom of Bell and McCaffrey: Imbens and Kolesár 2016 (doi:10.1162/REST_a_00552). With clusters of one row each it
+    is HC2. p: two-sided. Raises UsageError for fewer than three clusters and for an x that does not
+    vary.
+    """
+    codes, names = pd.factorize(np.asarray(clusters))
+    if len(names) < LEAST_CLUSTERS:
+        raise UsageError("too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more")
+    design = np.column_stack([np.ones(x.size), x - x.mean()])
+    if not np.ptp(x) > 0:
+        raise UsageError("a slope needs values that differ", got=float(x[0]))
+    hat = design @ np.linalg.inv(design.T @ design) @ design.T
+    weights, left = design[:, 1] / np.square(design[:, 1]).sum(), np.eye(x.size) - hat
+    of_clusters = np.stack([weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)])
+    products = of_clusters @ of_clusters.T
+    slopes, error = outcomes @ weights, np.linalg.norm(outcomes @ of_clusters.T, axis=1)
+    df = np.trace(products) ** 2 / np.square(products).sum()
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stats.t.sf(np.abs(slopes) / error, df)
+    return Many(slopes, slopes - half, slopes + half, p)
+
+
+def _places(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Rows of every cluster."""
+    return [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+
+
+def _root(matrix: Array) -> Array:
+    """The symmetric M^(−½); directions in which M is 0 are left out."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > TOLERANCE
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
