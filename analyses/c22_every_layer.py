@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import EXTERNAL, MEASURED, POOLED, Claim, Estimate, Evidence, Result, TooFew, Trial, Views
 from thermostats.claims.rule import Decide, V
-from thermostats.claims.worlds import TOTAL, Noise, Outcomes, Random, along, family, worlds_of_shift
-from thermostats.modelling.classical.many import Many, counted, differences
+from thermostats.claims.worlds import TOTAL, Noise, Outcomes, Random, along, family, worlds_of_mean, worlds_of_shift
+from thermostats.modelling.classical.many import Many, counted, differences, means
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.delia2026.stated_facts import FOCAL, gains
 from thermostats.tables.labels import having
@@ -23,11 +23,15 @@ STATED = 0.99 / 1.01
 BLOCKS = 10
 """Blocks before the last in which labs are compared, the deepest ones of every model that has so many."""
 SHARE, DEPTH, EARLIER = V("difference in the share"), V("blocks from the end"), V("earlier blocks")
+OF_BLOCKS = V("share of blocks")
+MOST_BLOCKS = Decide(OF_BLOCKS.lower > HALF, OF_BLOCKS.upper < HALF)
 MOSTLY = Decide(SHARE.lower > HALF, SHARE.upper < HALF)
 ALIKE = Decide(EARLIER.upper < 0, EARLIER.lower > 0)
 """Of a difference that is the same at every block the earlier blocks have more than half of the penultimate one's."""
 INTERVAL = "95% t interval over families"
 RESAMPLES = 500
+LEAST = 4
+"""Models without which no mean share has an interval to speak of."""
 LEVEL = 0.95
 AT = tuple(f"block L − {k}" for k in range(1, BLOCKS + 1))
 """Columns: log gain of a block by its distance from the end, the penultimate one first."""
@@ -90,10 +94,43 @@ def share_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     return contrast(rows, outcomes["share"], SHARE.name)
 
 
-VIEWS = Views(models=6, groups=2, including=(FOCAL,))
+def dampening(evidence: Evidence) -> pd.DataFrame:
+    """Models whose penultimate gain is below 1."""
+    rows = shares(evidence)
+    return rows[rows["penultimate"] < 0].reset_index(drop=True)
+
+
+def mean_share(rows: pd.DataFrame) -> Result:
+    """Mean over models of the share of blocks below 1."""
+    if len(rows) < LEAST:
+        raise TooFew(Result.of(rows))
+    made = mean_at_once(rows, {"share": rows[["share"]].to_numpy(np.float64).T})[OF_BLOCKS.name]
+    value, lower, upper, _ = (float(each[0]) for each in vars(made).values())
+    return Result.of(rows, {OF_BLOCKS.name: Estimate(value, lower, upper, "95% t interval over models")}, table=None)
+
+
+def mean_at_once(_: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The same of many studies."""
+    return {OF_BLOCKS.name: means(outcomes["share"], HALF)}
+
+
+BESIDE = (POOLED, EXTERNAL, MEASURED)
+"""The controlled study is of one lab."""
+VIEWS = Views(models=6, groups=2, including=(FOCAL,), sets=BESIDE)
+DAMPENING = Trial(
+    dampening, mean_share, "model_id", worlds_of_mean("share", EVERY, 0.0, TOTAL, "family"), many=mean_at_once
+)
 SHARES = Trial(
     shares, by_share, "family", worlds_of_shift("share", EVERY, TOTAL, by="focal", group="family"), many=share_at_once
 )
+
+
+@CLAIM.finding("dampening", primary=MOST_BLOCKS, trial=DAMPENING, views=Views(models=LEAST, sets=BESIDE))
+def of_dampening_models(evidence: Evidence) -> Result:
+    """Whether most blocks of a model lie below 1 whose penultimate one does."""
+    rows = dampening(evidence)
+    shown = rows.drop(columns=["focal", "source"]).assign(penultimate=np.exp(rows["penultimate"]))
+    return mean_share(rows).adding(table=shown, words=counts(rows))
 
 
 @CLAIM.finding("every_layer", primary=MOSTLY, trial=SHARES, views=VIEWS)
@@ -106,11 +143,7 @@ def every_layer(evidence: Evidence) -> Result:
     return by_share(rows).adding(
         table=rows.drop(columns=["focal", "source"]).assign(penultimate=np.exp(rows["penultimate"])),
         draw=drawing(lines_by_layer, shown, y="gain", x="before_the_last", null=1.0, by="labs"),
-        words={
-            "own": counts(rows[rows["focal"]]),
-            "others": counts(rows[~rows["focal"]]),
-            "dampen": counts(rows[rows["penultimate"] < 0]),
-        },
+        words={"own": counts(rows[rows["focal"]]), "others": counts(rows[~rows["focal"]])},
     )
 
 
