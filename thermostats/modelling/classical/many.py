@@ -128,15 +128,12 @@ def _welch(first: Array, second: Array) -> Array:
         return np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(sum(parts)))
 
 
-def clustered_slopes(
-    x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series, *, against: float = 0.0
-) -> Many:
+def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
     """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike within clusters.
 
     Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t with the degrees of
     freedom of Bell and McCaffrey: Imbens and Kolesár 2016 (doi:10.1162/REST_a_00552). With clusters of one row each it
-    is HC2. p: two-sided. Raises UsageError for fewer than three clusters and for an x that does not
-    vary.
+    is HC2. p: two-sided. Raises UsageError for fewer than three clusters and for an x that does not vary.
     """
     codes, names = pd.factorize(np.asarray(clusters))
     if len(names) < LEAST_CLUSTERS:
