@@ -79,9 +79,11 @@ class Cells:
             sides = np.array([np.isin(of, list(itertools.chain.from_iterable(choice))) for choice in chosen])
         else:
             rng = np.random.default_rng(seed)
-            sides = np.zeros((MOST, of.size), dtype=bool)
-            for i in range(MOST):
-                sides[i] = np.isin(of, np.concatenate([rng.permutation(part)[:k] for part, k in parts]))
+            moved = np.zeros((MOST, int(of.max()) + 1), dtype=bool)
+            for part, k in parts:
+                drawn = rng.random((MOST, part.size)).argsort(axis=1)[:, :k]
+                moved[np.arange(MOST)[:, None], part[drawn]] = True
+            sides = moved[:, of]
             sides[0] = self.side
         weights = self.weights(sides)
         return np.asarray(weights[np.isfinite(weights).all(axis=1)])
