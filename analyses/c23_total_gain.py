@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -81,11 +82,8 @@ def against_the_law(rows: pd.DataFrame) -> Result:
     x, law = rows["log_blocks"].to_numpy(np.float64), rows["law"].to_numpy(np.float64)
     of_law = float(np.polyfit(x, law, 1)[0])
     value, lower, upper, p = (float(each[0]) for each in vars(beyond).values())
-    ends = (value, lower, upper)
-    quantities = {
-        SLOPE: Estimate(*(end + of_law for end in ends), INTERVAL, p, "p-value against the law"),
-        BEYOND.name: Estimate(*ends, INTERVAL, p),
-    }
+    slope = Estimate(value + of_law, lower + of_law, upper + of_law, INTERVAL, p, "p-value against the law")
+    quantities = {SLOPE: slope, BEYOND.name: Estimate(value, lower, upper, INTERVAL, p)}
     return Result.of(rows, quantities, table=None, words={"of_law": of_law})
 
 
@@ -95,7 +93,7 @@ def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     return {BEYOND.name: clustered_slopes(x, outcomes["excess"], rows["heritage"])}
 
 
-VIEWS = {"models": 8, "groups": 3}
+VIEWS = partial(Views, models=8, groups=3)
 TRIAL = Trial(
     growing,
     against_the_law,
@@ -111,7 +109,7 @@ TRIAL = Trial(
     over=PRODUCTS[:1],
     trial=TRIAL,
     evidence=POOLED,
-    views=Views(**VIEWS, sets=(PUBLISHED, EXTERNAL, MEASURED)),
+    views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
 )
 def from_block_1(evidence: Evidence, what: Product) -> Result:
     """The product that every model has, of all evidence first: the study's own models end at 36 layers."""
@@ -130,9 +128,7 @@ def from_block_1(evidence: Evidence, what: Product) -> Result:
     )
 
 
-@CLAIM.finding(
-    "law", primary=HOLDS, over=PRODUCTS[1:], trial=TRIAL, views=Views(**VIEWS, sets=(POOLED, EXTERNAL, MEASURED))
-)
+@CLAIM.finding("law", primary=HOLDS, over=PRODUCTS[1:], trial=TRIAL, views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)))
 def from_input(evidence: Evidence, what: Product) -> Result:
     """The product from the embedding on, of the study's own files first."""
     rows = growing(evidence, what)

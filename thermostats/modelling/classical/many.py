@@ -121,11 +121,10 @@ def differences(
 
 def _welch(first: Array, second: Array) -> Array:
     """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
-    parts = [side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second)]
-    sizes = (first.shape[1], second.shape[1])
+    one, other = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = sum(parts) ** 2 / sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
-        return np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(sum(parts)))
+        df = (one + other) ** 2 / (one**2 / (first.shape[1] - 1) + other**2 / (second.shape[1] - 1))
+        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(one + other)))
 
 
 def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
