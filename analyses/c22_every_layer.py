@@ -1,6 +1,8 @@
 """C22: a model that dampens passes on a little less at every layer."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,18 @@ import pandas as pd
 
 from thermostats.claims.claim import EXTERNAL, MEASURED, POOLED, Claim, Estimate, Evidence, Result, TooFew, Trial, Views
 from thermostats.claims.rule import Decide, V
-from thermostats.claims.worlds import TOTAL, Noise, Outcomes, Random, along, family, worlds_of_mean, worlds_of_shift
+from thermostats.claims.worlds import (
+    TOTAL,
+    Noise,
+    Outcomes,
+    Random,
+    World,
+    Worlds,
+    along,
+    worlds_of_mean,
+    worlds_of_shift,
+)
+from thermostats.formatting import declared
 from thermostats.modelling.classical.many import Many, counted, differences, means
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.delia2026.stated_facts import FOCAL, gains
@@ -203,7 +216,7 @@ def distance_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
     return {DEPTH.name: none, **contrast(rows, earlier_less_half(outcomes), EARLIER.name)}
 
 
-def _of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
     """The penultimate block lowered by as much as stated where the lab is EleutherAI, earlier ones by a part of it.
 
     Half of the errors' variance is a model's in all of its blocks.
@@ -213,18 +226,24 @@ def _of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outc
     return {name: lowered * (1.0 if name == AT[0] else part) + errors[name] for name in AT}
 
 
+AT_REST, BOX = along("focal", ordered=False, group="family")
+
+
+def profiles(part: float, *, kind: str, **nuisances: float) -> World:
+    """The world of a part; in a sample without end the earlier blocks have (part − 1/2) log `STATED`."""
+    errors = replace(AT_REST, kind=kind, **nuisances)
+    words = f"earlier blocks with a part {declared(part)} of the penultimate one's difference, {errors.words}"
+    large = Result(quantities={EARLIER.name: Estimate((part - 0.5) * float(np.log(STATED)))})
+    return World(words, partial(of_blocks, part), errors, large)
+
+
 PROFILES = Trial(
     at_the_end,
     by_distance,
     "family",
-    family(
-        _of_blocks,
-        "earlier blocks with a part {} of the penultimate one's difference",
-        AT[0],
-        along("focal", ordered=False, group="family"),
-        claimed=1.0,
-    ),
+    Worlds(profiles, claimed=1.0, null=0.0, box=BOX),
     many=distance_at_once,
+    version=2,
 )
 
 
