@@ -78,6 +78,7 @@ ALONG = {
     "predicted": "predicted gain",
     "published": "value of the published curve",
     "log_L": "depth",
+    "log_blocks": "depth",
     "log_rho": "head density",
     "log_rate": "rate",
     "log_embed": "scale of the embedding",
