@@ -15,25 +15,27 @@ import instruct_models
 import llama_scope
 import logos_in_layers
 import pandas as pd
+import standard_model
 import study_removed
-from source import Source, Tables
+from source import Tables
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables import store
 from thermostats.tables.folders import write_atomically
 from thermostats.tables.identities import parameter_counts
+from thermostats.tables.provenance import FILE, LICENCE, Source
 from thermostats.tables.schemas import dtypes, with_added
 from thermostats.tables.store import check_licence
 
 HERE, OUT = Path(__file__).parent, Path(__file__).resolve().parents[2] / "data" / "external"
-SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia)
+SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia, standard_model)
 ALIKE = {"revision": "main", "n_positions": 0, "gated_mlp": True, "norm_kind": "RMSNorm", "position_scheme": "rotary"}
 ALIKE |= {"parallel_block": False}
 """What the configurations of all these models have in common."""
 INTRODUCTION = (
     "Made by `scripts/external/make.py`. `models.csv` holds facts of models from their public configurations; each "
-    "folder has the licence of its source. A row of `runs` says source, licence, instrument and precision, and a row "
-    "of `layers` the position of the token."
+    "folder has the licence of its source, and in `source.toml` where its figures come from. A row of `runs` says "
+    "source, licence, instrument and precision, and a row of `layers` the position of the token."
 )
 SANDWICH = ("gemma2",)
 """Architectures that norm what a sub-block writes as well as what it reads."""
@@ -86,7 +88,8 @@ def files(folder: Path) -> dict[str, bytes]:
             raise DataError(
                 "a source's files are missing", where=place, next_step="name the folder that holds them all"
             )
-        contents[f"{source.name}/LICENSE"] = licence(source, place)
+        contents[f"{source.name}/{LICENCE}"] = licence(source, place)
+        contents[f"{source.name}/{FILE}"] = source.toml()
         tables = module.tables(place)
         made.append(tables)
         for name, rows in tables.rows.items():
