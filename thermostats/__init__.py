@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.fit import fit as fit
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.gain_rows import gain_rows as gain_rows
+    from thermostats.modelling.heritage.prediction import predict_gain as predict_gain
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lineage import fit_lineage as fit_lineage
@@ -86,6 +87,7 @@ _HOME = {
     "neighbour_joining": "thermostats.tables.tree_of_models",
     "options": "thermostats.settings",
     "paired": "thermostats.modelling.paired",
+    "predict_gain": "thermostats.modelling.heritage.prediction",
     "profile": "thermostats.plots.profile",
     "prompt_rows": "thermostats.tables.model_rows",
     "report": "thermostats.reporting.report",

@@ -1,4 +1,4 @@
-"""Supporting verbs: diagnosis, planning a study, tables for other tools, what to cite, new analyses."""
+"""Supporting verbs: diagnosis, tables for other tools, what to cite, new analyses."""
 
 from __future__ import annotations
 
@@ -308,55 +308,6 @@ def _costs(model: Lacking) -> dict[str, str]:
         "memory": f"{model.memory / gib:.2g} GiB",
         "minutes": f"{model.seconds / minutes:.2g}",
     }
-
-
-@app.command()
-def power(
-    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
-    labs: Annotated[
-        int,
-        typer.Option(
-            min=2, help="Number of labs that trained them; each has the same number of models, give or take one."
-        ),
-    ],
-    shares: Annotated[
-        str,
-        typer.Option(
-            help="Shares of variance of heritage, geometry and scale; the rest is the residual between models."
-        ),
-    ] = "0.60,0.15,0.05",
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="met: each lab keeps to one head width; free: geometry is independent of labs; unrelated: "
-            "scale is independent of geometry too."
-        ),
-    ] = "met",
-    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Report how often a study of this size could separate heritage, geometry and scale.
-
-    Uses simulation and the exact engine, and takes seconds.
-
-    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
-    """
-    from thermostats.modelling.heritage.planned import check_size, parsed  # noqa: PLC0415 - only this verb needs it
-
-    check_size(models, labs, geometry)
-    parts = parsed(shares)
-    from thermostats.modelling.heritage.power import power as plan  # noqa: PLC0415 - scipy
-
-    chances = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)
-    if as_json:
-        print_json(chances.to_dict())
-    else:
-        columns = ["statement", "P above", "percent", "error", "lower", "upper", "simulations"]
-        print_rows(chances.rows(), columns, as_json)
-        print(chances.sentence(), file=sys.stderr)
-    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
-    say_next(f"{twice} for a study of twice the size", visible=watched(as_json))
 
 
 @app.command()
