@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.settings import options as options
+    from thermostats.tables.contribution import contribute as contribute
     from thermostats.tables.export import export as export
     from thermostats.tables.join import forget as forget
     from thermostats.tables.join import join as join
@@ -57,6 +58,7 @@ _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.citing",
     "compare": "thermostats.modelling.comparing",
+    "contribute": "thermostats.tables.contribution",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",

@@ -1,6 +1,7 @@
 """Other people's measurements as tables: `python scripts/external/make.py FOLDER` writes `data/external`.
 
-FOLDER holds one folder a source, with its files as published and its licence. The same files give the same bytes.
+FOLDER holds one folder a source, with its files as published and its licence; one with a `source.toml` was written by
+`thermostats export contribution`. The same files give the same bytes.
 Nothing is written where a licence forbids shipping, a file is missing, or rows do not fit the tables.
 """
 
@@ -17,6 +18,7 @@ import logos_in_layers
 import pandas as pd
 import standard_model
 import study_removed
+from contribution import contributions
 from source import Tables
 
 from thermostats.errors import DataError, ThermostatsError
@@ -55,7 +57,7 @@ def licence(source: Source, folder: Path) -> bytes:
     """A source's licence, or who states it; refused where it forbids shipping, or is not what was declared."""
     check_licence(source.licence, source.name)
     if not source.licence_file:
-        return f"{source.licence} by {source.licence_by}: {source.address}, {source.commit}.\n".encode()
+        return source.statement()
     path = folder / source.licence_file
     text = path.read_bytes()
     if source.licence.casefold() not in text.decode().partition("\n")[0].casefold():
@@ -81,8 +83,8 @@ def readme(made: list[Tables]) -> bytes:
 def files(folder: Path) -> dict[str, bytes]:
     """Every file of `data/external` by its path there. Raises where something is wrong with a source."""
     made, contents = [], {"models.csv": store.to_csv(models(), "models")}
-    for module in SOURCES:
-        source = module.SOURCE
+    for reader in (*SOURCES, *contributions(folder)):
+        source = reader.SOURCE
         place = folder / source.name
         if not place.is_dir():
             raise DataError(
@@ -90,7 +92,7 @@ def files(folder: Path) -> dict[str, bytes]:
             )
         contents[f"{source.name}/{LICENCE}"] = licence(source, place)
         contents[f"{source.name}/{FILE}"] = source.toml()
-        tables = module.tables(place)
+        tables = reader.tables(place)
         made.append(tables)
         for name, rows in tables.rows.items():
             contents[f"{source.name}/{name}.csv"] = store.to_csv(pd.DataFrame(rows), name)

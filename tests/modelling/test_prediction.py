@@ -16,7 +16,7 @@ from thermostats.measurement.architectures import UnknownArchitectureError, Unsu
 from thermostats.measurement.plan import config_facts
 from thermostats.modelling.heritage import prediction
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
-from thermostats.modelling.heritage.prediction import Record, predict_gain
+from thermostats.modelling.heritage.prediction import TrackRecord, predict_gain
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 FACTS = {"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}
@@ -39,7 +39,7 @@ def made_up(per_lab: int = 4) -> pd.DataFrame:
 
 def test_labs_with_sides_of_their_own_are_predicted_once_they_are_known() -> None:
     fit = fit_heritage(made_up(), se=0.01, seed=1)
-    known, new = (Record.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage"))
+    known, new = (TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage"))
     assert (known.lab, known.models, known.right, known.commoner, known.side) == ("known", 32, 32, 20, "above 1")
     assert (new.lab, new.models, new.commoner) == ("new", 32, 20) and new.right <= 20
     assert not known.worthless and new.worthless
@@ -51,7 +51,7 @@ def test_a_record_counts_sides_by_hand() -> None:
     rows = pd.DataFrame({"observed": [-0.1, 0.2, -0.3, -0.4], "predicted": [-1.0, -1.0, -1.0, 1.0]})
     none = dict.fromkeys(("rmse_baseline", "rmse_lab_mean", "rmse_rival", "elpd", "elpd_difference"), 0.0)
     left = HeldOut(left_out="heritage", predictions=rows, rmse=0.5, coverage=0.75, elpd_difference_error=0.0, **none)
-    record = Record.of(left, 0.9)
+    record = TrackRecord.of(left, 0.9)
     assert (record.right, record.commoner, record.side, record.worthless) == (2, 3, "below 1", True)
     assert "factor of 1.65" in record.sentence() and "75% of gains lay inside their 90%" in record.sentence()
 
@@ -63,7 +63,7 @@ def shipped() -> prediction.Prediction:
 
 def test_a_known_lab_has_the_columns_and_numbers_of_the_fit(shipped: prediction.Prediction) -> None:
     row = shipped.table.iloc[0]
-    assert shipped.known and 0 <= row["P(penultimate_gain < 1)"] <= 1
+    assert shipped.lab_at_hand and 0 <= row["P(penultimate_gain < 1)"] <= 1
     assert row["penultimate_gain_lower"] < row["penultimate_gain_median"] < row["penultimate_gain_upper"]
     assert shipped.record is shipped.records[0] and shipped.record.models > 20
     assert f"{shipped.record.right} were predicted" in shipped.sentences()[-1]

@@ -310,9 +310,18 @@ def _costs(model: Lacking) -> dict[str, str]:
     }
 
 
+CONTRIBUTION = "contribution"
+"""What is exported in the form that the package takes; the folder is called so."""
+
+
 @app.command()
 def export(
-    out: Annotated[Path, typer.Argument(help="Folder to write to, new or empty.")],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            help=f"Folder to write to, new or empty; {CONTRIBUTION}: your own rows, as the package would take them."
+        ),
+    ],
     tables: Annotated[
         list[str] | None,
         typer.Argument(help="Tables; by default all that have rows.", autocompletion=lambda: list(TABLES)),
@@ -326,13 +335,25 @@ def export(
 ) -> None:
     """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless data package.
 
+    Rows of your own that others may use are written by `thermostats export contribution --data mine`: tables,
+    provenance, licence and what was checked. A file source.toml in your folder says whose they are.
+
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
     """
     folders.data_folder(data)
     check_export(out, tables or None, format_, partition)
-    from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+    if str(out) == CONTRIBUTION:
+        if tables or format_ != "csv":
+            step = command("export", CONTRIBUTION, data=data or "mine")
+            got = " ".join(tables or [format_])
+            raise UsageError("a contribution has all tables of your rows, as CSV", got=got, next_step=step)
+        from thermostats.tables.contribution import contribute  # noqa: PLC0415 - pandas
 
-    done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
+        done = contribute(out, data=data)
+    else:
+        from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+
+        done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
     example = done[0].path.as_posix() if done else ""
     reader = "read_csv" if format_ == "csv" else "read_parquet"

@@ -38,6 +38,10 @@ class Source:
         stated = asdict(self)
         return "".join(f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in stated.items()).encode()
 
+    def statement(self) -> bytes:
+        """In the place of a licence's text: who states it, and where."""
+        return f"{self.licence} by {self.licence_by}: {self.address}, {self.commit}.\n".encode()
+
 
 def read_source(path: Path) -> Source:
     """The record of a file `source.toml`.

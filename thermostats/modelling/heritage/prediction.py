@@ -29,7 +29,7 @@ SIDES = {True: "above 1", False: "below 1"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class TrackRecord:
     """Models predicted by a fit that had not seen them: themselves alone, or all models of their lab."""
 
     lab: str
@@ -49,7 +49,7 @@ class Record:
     """Probability that the interval was meant to have."""
 
     @classmethod
-    def of(cls, left_out: HeldOut, level: float) -> Record:
+    def of(cls, left_out: HeldOut, level: float) -> TrackRecord:
         """What a fit's models left out say."""
         rows = left_out.predictions
         above, predicted = rows["observed"] > 0, rows["predicted"] > 0
@@ -89,7 +89,7 @@ class Prediction:
     """One row: the facts, then as `Fit.predict`: <gain>_mean, _sd, _median, _lower, _upper, P(<gain> < 1), what lies
     beyond the rows of the fit."""
     gain: str
-    records: tuple[Record, ...]
+    records: tuple[TrackRecord, ...]
     """Of labs that are known, and of new ones."""
     labs: tuple[str, ...]
     """Labs of the models at hand."""
@@ -97,14 +97,14 @@ class Prediction:
     """Of the interval."""
 
     @property
-    def known(self) -> bool:
+    def lab_at_hand(self) -> bool:
         """Whether the fit has seen the lab."""
         return self.table["heritage"].iloc[0] in self.labs
 
     @property
-    def record(self) -> Record:
+    def record(self) -> TrackRecord:
         """That of predictions of this kind."""
-        return self.records[0 if self.known else 1]
+        return self.records[0 if self.lab_at_hand else 1]
 
     def sentences(self) -> list[str]:
         """What is predicted, and how far it can be relied on, in plain words."""
@@ -117,7 +117,7 @@ class Prediction:
         )
         unseen = f"No model of {lab} has this gain" if lab != UNNAMED else "No lab is named"
         others = f"{unseen}; models are at hand of {listed(self.labs)}. The lab's part is drawn anew."
-        lines = [first, *([] if self.known else [others])]
+        lines = [first, *([] if self.lab_at_hand else [others])]
         lines += [f"Beyond the models at hand: {row['outside']}."] * bool(row["outside"])
         return [*lines, self.record.sentence()]
 
@@ -153,7 +153,7 @@ def predict_gain(
     return Prediction(
         table=fit.predict(new, level=level),
         gain=gain,
-        records=tuple(Record.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")),
+        records=tuple(TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")),
         labs=labs,
         level=level,
     )
