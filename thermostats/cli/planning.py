@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from thermostats.command_options import Data, Json
+from thermostats.claims.planned import studies as check_studies
+from thermostats.claims.scripts import chosen, scripts
+from thermostats.command_options import Analyses, Data, Json
 from thermostats.errors import UsageError
 from thermostats.next_steps import command
+from thermostats.tables import folders
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
 app = typer.Typer()
@@ -75,50 +79,53 @@ def predict(
     say_next(command("measure", model or "MODEL", what="gains", data=data or "mine"), visible=watched(as_json))
 
 
+def numbers(text: str, option: str) -> list[int]:
+    """Whole numbers above 0, separated by commas; UsageError names what is none."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    if wrong := [word for word in words if not word.isdecimal() or int(word) == 0]:
+        raise UsageError("not a whole number above 0", where=option, got=repr(wrong[0]), allowed=f"{option} 20,40,80")
+    return [int(word) for word in words]
+
+
 @app.command()
 def power(
-    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
-    labs: Annotated[
-        int,
-        typer.Option(
-            min=2, help="Number of labs that trained them; each has the same number of models, give or take one."
-        ),
-    ],
-    shares: Annotated[
-        str,
-        typer.Option(
-            help="Shares of variance of heritage, geometry and scale; the rest is the residual between models."
-        ),
-    ] = "0.60,0.15,0.05",
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="met: each lab keeps to one head width; free: geometry is independent of labs; unrelated: "
-            "scale is independent of geometry too."
-        ),
-    ] = "met",
-    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
+    claim: Annotated[str, typer.Argument(help="A claim, such as C05.")],
+    models: Annotated[str, typer.Option(help="Numbers of models, such as 20,40,80.")] = "",
+    labs: Annotated[str, typer.Option(help="Numbers of labs, as even in size as may be.")] = "",
+    sizes: Annotated[
+        list[str] | None, typer.Option(help="Models of each lab of one study, such as 12,5,3,1; may be repeated.")
+    ] = None,
+    finding: Annotated[str, typer.Option(help="Which of the claim's findings; by default the first.")] = "",
+    studies: Annotated[
+        int | None, typer.Option(min=20, help="Simulated studies of each size; by default 1,000, or 200 where slow.")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option("--figure", help="Draw it into this file: .svg, .png or .pdf.")] = None,
+    analyses: Analyses = None,
+    data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Report how often a study of this size could separate heritage, geometry and scale.
+    """Report how often studies of these sizes would reach a claim's verdicts, in the worlds that the claim declares.
 
-    Uses simulation and the exact engine, and takes seconds.
+    "Supported" is asked for where the claim is true at its own size, "not supported" where nothing is. Studies are
+    drawn from the models at hand, lab by lab, yours among them (--data).
 
-    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
+    Example: `thermostats power C05 --models 20,40,80 --labs 10` or `thermostats power C01 --sizes 12,5,3,1`
     """
-    from thermostats.modelling.heritage.planned import check_size, parsed  # noqa: PLC0415 - only this verb needs it
+    named: dict[str, Any] = {"models": numbers(models, "--models"), "labs": numbers(labs, "--labs")}
+    named["sizes"] = [numbers(each, "--sizes") for each in sizes or ()]
+    if not (named["sizes"] or (models and labs)):
+        step = f"thermostats power {claim} --models 20,40,80 --labs 10"
+        raise UsageError("no study is asked for", allowed="--models and --labs, or --sizes", next_step=step)
+    check_studies(**named)
+    chosen([claim], scripts(analyses if analyses is not None else folders.shipped("analyses")))
+    from thermostats.claims.power import draw_power, sentences  # noqa: PLC0415 - loads what analyses use
+    from thermostats.claims.power import power as planned  # noqa: PLC0415
+    from thermostats.plots.profile import figure_file  # noqa: PLC0415
 
-    check_size(models, labs, geometry)
-    parts = parsed(shares)
-    from thermostats.modelling.heritage.power import power as plan  # noqa: PLC0415 - scipy
-
-    chances = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)
-    if as_json:
-        print_json(chances.to_dict())
-    else:
-        columns = ["statement", "P above", "percent", "error", "lower", "upper", "simulations"]
-        print_rows(chances.rows(), columns, as_json)
-        print(chances.sentence(), file=sys.stderr)
-    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
-    say_next(f"{twice} for a study of twice the size", visible=watched(as_json))
+    path = figure_file(figure)
+    table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
+    print_rows(table.to_dict("records"), list(table), as_json)
+    if path is not None:
+        draw_power(table, path)
+    if not as_json:
+        print(*sentences(table), sep="\n")
