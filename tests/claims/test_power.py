@@ -13,7 +13,7 @@ from scipy import stats
 
 from thermostats.claims import power as planning
 from thermostats.claims.calibration import ORDER, Calibration
-from thermostats.claims.levels import POWER
+from thermostats.claims.levels import POWER, WANTED
 from thermostats.claims.planned import PlannedStudy, studies
 from thermostats.claims.power import drawn, planned_power, power, sentences
 from thermostats.claims.question import Question, Trial
@@ -69,21 +69,25 @@ def test_power_is_that_of_the_t_test(limit: float, monkeypatch: pytest.MonkeyPat
     table = planned_power(question(), here(), sizes, most=1000)
     assert table[["models", "labs", "largest"]].to_numpy().tolist() == [[6, 3, 2], [20, 3, 7], [10, 2, 9]]
     for row in table.itertuples():
-        n = 2 * int(row.models)
-        exact = stats.nct.sf(stats.t.isf(limit / 2, n - 1), n - 1, SHIFT * n**0.5)
-        assert row.power == pytest.approx(exact, abs=4 * (exact * (1 - exact) / row.studies) ** 0.5)
+        power = exact(int(row.models), limit)
+        assert row.power == pytest.approx(power, abs=4 * (power * (1 - power) / row.studies) ** 0.5)
         assert row.error < 0.05 and row.limit == limit and row.studies == 1000
-    said = sentences(table)
-    assert said == [
-        f"20 models of 3 labs would say “supported” where it is true in {table['power'][1]:.0%} of simulations."
-    ]
+    share = table["power"][1]
+    reached = f"20 models of 3 labs would say “supported” where it is true in {share:.0%} of simulations."
+    none = "No study of these sizes says “supported” where it is true in 80% of simulations."
+    assert sentences(table) == [reached if share >= WANTED else none]
+
+
+def exact(models: int, limit: float) -> float:
+    n = 2 * models
+    return float(stats.nct.sf(stats.t.isf(limit / 2, n - 1), n - 1, SHIFT * n**0.5))
 
 
 def test_a_rule_that_was_not_tried_is_tried_on_the_study_itself() -> None:
     """Of a mean of 0 “not supported” is not true, so that it has no power there."""
-    table = planned_power(question(), here(), studies([12], [3], []), most=200)
-    assert table["side"].tolist() == ["supported"] and 0 < table["limit"][0] <= ALPHA
-    assert table["power"][0] > 0.4
+    table = planned_power(question(), here(), studies([12], [3], []), most=400)
+    assert table["side"].tolist() == ["supported"] and 0 < table["limit"][0] < ALPHA
+    assert table["power"][0] == pytest.approx(exact(12, table["limit"][0]), abs=0.1)
 
 
 def test_studies_are_every_pair_as_even_as_may_be() -> None:

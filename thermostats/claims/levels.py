@@ -155,7 +155,7 @@ def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str
     if not 1 < len(units) <= MANY:
         return made
     low = np.flatnonzero((made <= ALPHA).any(axis=1))
-    for unit in units:
+    for unit in units if low.size else ():
         kept = (rows[trial.unit] != unit).to_numpy()
         rest = {name: values[low][:, kept] for name, values in outcomes.items()}
         try:

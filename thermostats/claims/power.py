@@ -173,10 +173,9 @@ def draw_power(table: pd.DataFrame, path: Path) -> None:
     with column_style():
         axes = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         for (side, labs), rows in table.groupby(["side", "labs"], sort=False):
-            at = rows.sort_values("models")
-            dashes = "-" if side == SUPPORTED else "--"
-            named = {"label": f"{side}, {labs} labs", "marker": "o", "capsize": 2, "linestyle": dashes}
-            axes.errorbar(at["models"], at["power"], at["error"], **named)
+            at, style = rows.sort_values("models"), "-" if side == SUPPORTED else "--"
+            x, y, error = (at[name].to_numpy(np.float64) for name in ("models", "power", "error"))
+            axes.errorbar(x, y, error, label=f"{side}, {labs} labs", marker="o", capsize=2, linestyle=style)
         reference(axes, WANTED)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
         axes.set_title(f"Power of {table['finding'].iloc[0]}")

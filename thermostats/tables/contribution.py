@@ -20,7 +20,7 @@ from thermostats.tables.model_rows import gain_pairs
 from thermostats.tables.provenance import FILE, LICENCE, Source, read_source
 from thermostats.tables.reading import features
 from thermostats.tables.runs import run_id
-from thermostats.tables.schemas import EXTERNAL, OURS, RUN_TABLES, with_added
+from thermostats.tables.schemas import EXTERNAL, OURS, RUN_TABLES, dtypes, with_added
 
 CHECKS = "CHECKS.md"
 """What was checked, for the reader who reviews a contribution."""
@@ -86,7 +86,7 @@ def _stated(folder: Path) -> Source:
 def _own(name: str, folder: Path) -> pd.DataFrame:
     """The user's own rows of a table."""
     held = [with_added(store.read_own(path, name), name) for path in own_files(name, folder)]
-    return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=list(store.dtypes(name)))
+    return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=list(dtypes(name)))
 
 
 def _tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
