@@ -29,7 +29,7 @@ from thermostats.modelling.checks import FAILED, WARNED, Gate, predictive
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.power import model_facts
+from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.laws import Design
 from thermostats.modelling.lines import fit_line
 

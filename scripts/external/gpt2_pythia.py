@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from source import Source, Tables
+from source import Tables
+
+from thermostats.tables.provenance import Source
 
 SOURCE = Source(
     name="ie7374-gpt2-pythia",

@@ -14,6 +14,7 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import named, studies
+from thermostats.cli.planning import app as planning
 from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
@@ -40,6 +41,7 @@ for registered in studies().values():
     if registered.verbs:
         app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
+app.add_typer(planning)
 
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
