@@ -147,7 +147,7 @@ def test_report_writes_the_page_and_draw_reaches_it(
     with pytest.raises(SystemExit) as stopped:
         screen(analysis("c01").CLAIM, monkeypatch, capsys, "--report", "--draw")
     assert stopped.value.code == 0
-    assert asked == [(("C01",), {"data": None, "analyses": Path("analyses"), "draw": True})]
+    assert asked == [(("C01",), {"data": None, "analyses": None, "draw": True})]
     assert capsys.readouterr().out.endswith("a page\n")
 
 

@@ -19,8 +19,8 @@ from thermostats.claims.finding import Finding, text_of, two_verdicts, wrapped
 from thermostats.claims.result import UNMEASURED
 from thermostats.errors import ThermostatsError
 from thermostats.formatting import estimate_range
-from thermostats.next_steps import command
 from thermostats.settings import DRAW_VARIABLE, variables
+from thermostats.tables.folders import shipped
 from thermostats.terminal import looked_at, print_json, readable_in_part, refuse
 
 if TYPE_CHECKING:
@@ -61,8 +61,9 @@ def _options(claim: Claim) -> Namespace:
 
 def _answer(claim: Claim, options: Namespace) -> None:
     if options.report:
-        script = Path(sys.argv[0])
-        made = thermostats.report(claim.id, data=options.data, analyses=script.parent, draw=options.draw)
+        folder = Path(sys.argv[0]).parent
+        analyses = None if folder.resolve() == shipped("analyses").resolve() else folder
+        made = thermostats.report(claim.id, data=options.data, analyses=analyses, draw=options.draw)
         print(made)
         sys.exit(not made.ok)
     evidence = Evidence(options.data)
@@ -89,7 +90,7 @@ def _print_details(claim: Claim, evidence: Evidence) -> None:
 def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
     """The claim's words, a line a finding as each is decided, the verdict, and what to type next."""
     print(wrapped(f"Said: {claim.statement}"), flush=True)
-    width = max(len(_name(question.id)) for question in claim.questions)
+    width = max(map(len, [HEADS[0], *(_name(question.id) for question in claim.questions)]))
     print("\n" + _line(HEADS, width), flush=True)
     findings, shown = [], 0
     for finding in _watched(claim.decided(evidence), len(claim.questions)):
@@ -102,8 +103,7 @@ def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
     for line in verdict_lines(claim.first(findings)):
         print(line)
     words = ["python", sys.argv[0], *(["--data", str(data)] if data else [])]
-    page = command("report", claim.id, *(["--data", data] if data else []))
-    print(f"Next: {shlex.join([*words, '--details'])}, or its page: {page}")
+    print(f"Next: {shlex.join([*words, '--details'])}, or with --report its page")
 
 
 def verdict_lines(findings: Sequence[Finding]) -> list[str]:
