@@ -312,8 +312,8 @@ def by_rule(question: Question, evidence: Evidence) -> Finding:
     except TooFew as few:
         return _with(finding, few.result)
     weighed = weigh(question, evidence, result, rows)
-    verdict = {"verdict": weighed.verdict, "reason": weighed.reason, "strength": weighed.strength}
-    return _with(replace(finding, **verdict), result)
+    judged = replace(finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength)
+    return _with(judged, result)
 
 
 def _as_one_of(part: Finding, k: int) -> Verdict:

@@ -30,8 +30,8 @@ MOST_LINES, MOST_FINDINGS, WIDTH = 25, 12, 100
 """Lines on one screen, those of them that are findings, and characters of a line of prose."""
 HEADS = ("finding", "verdict", "estimate [interval]", "set", "models / groups")
 WIDTHS = {"verdict": 17, "estimate [interval]": 24, "set": 9}
-IN_JSON = ("verdict", "reason", "leans", "unless", "provisional", "estimate", "lower", "upper", "interval")
-IN_JSON += ("probability", "level", "limit", "p_worst", "evidence", "n_models", "n_heritages", "group")
+IN_JSON = {"verdict", "reason", "leans", "unless", "provisional", "estimate", "lower", "upper", "interval"}
+IN_JSON |= {"probability", "level", "limit", "p_worst", "evidence", "n_models", "n_heritages", "group"}
 """Columns of the table of findings that `--json` gives, next to `finding`."""
 
 

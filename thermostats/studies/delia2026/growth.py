@@ -38,7 +38,8 @@ def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
     """The page's Markdown and the table behind its best guess."""
     by_place = {(finding.id, finding.sample.evidence): finding for finding in findings}
     guessed = guesses(model_rows(tables.named(POOLED), GAIN))
-    computed = {"guesses": partial(best_guess, guessed), "norms": partial(norms, tables), "at_will": at_will}
+    computed: dict[str, Callable[[], Case]] = {"norms": partial(norms, tables), "at_will": at_will}
+    computed["guesses"] = partial(best_guess, guessed)
     parts = {part["title"]: [_line(each, by_place, computed) for each in part["sentence"]] for part in WORDS["part"]}
     there = {finding.claim for finding in by_place.values()}
     page = text(
