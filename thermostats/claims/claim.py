@@ -30,7 +30,7 @@ from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError
-from thermostats.tables.invariants import effects
+from thermostats.tables.invariants import ALLOWED, effects
 from thermostats.tables.schemas import NURSERY
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
@@ -50,7 +50,7 @@ def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _
 
 def _exact(words: Template) -> str:
     """The section Exact with the figures of the committed table of moves."""
-    return words.line("Exact", "", {"effects": effects}) if "Exact" in words.sections else ""
+    return words.line("Exact", "", {"effects": effects, "allowed": ALLOWED}) if "Exact" in words.sections else ""
 
 
 @dataclass(frozen=True)

@@ -281,12 +281,16 @@ def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Comp
 
 
 def _on_other_sets(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row."""
+    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row.
+
+    The page folds all but those of the first question that is put to others.
+    """
     views = [finding for finding in findings if finding.sample.view_of]
     carried = [view for view in views if view.verdict != UNMEASURED]
     first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
     short = [view for name, view in first.items() if name not in {other.sample.evidence for other in carried}]
-    return [{"finding": view, "by_p": _decided_by_p(view)} for view in (*carried, *short)]
+    leading = views[0].id if views else ""
+    return [{"finding": view, "by_p": _decided_by_p(view), "leads": view.id == leading} for view in (*carried, *short)]
 
 
 def _decided_by_p(finding: Finding) -> bool:
