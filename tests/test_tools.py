@@ -127,7 +127,7 @@ def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
     assert "StabilityAI, TII" in next(note for note in finding["notes"] if note.startswith("Labs with only one model"))
     page = (tmp_path / "report" / "u01" / "index.html").read_text()
     for panel in ("variance-shares", "orders", "labs", "posterior", "prior-to-posterior"):
-        assert (tmp_path / "report" / "u01" / f"posterior-3-{panel}.svg").is_file()
+        assert (tmp_path / "report" / "u01" / f"posterior-order-{panel}.svg").is_file()
     assert "Own lab" in page and "karpathy/stories260K" not in page
     assert report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
     again = {"layer": 2, "prompt_id": "a", "gain_block": 1.3, "position": "last", "source": "again"}

@@ -423,6 +423,9 @@ def report(
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Draw, and rewrite the files kept under version control.")
     ] = False,
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="Also write each claim named as one HTML file to send, at most 3 MB.")
+    ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -450,6 +453,7 @@ def report(
         "thorough": thorough,
         "calibrate": calibrate,
         "snapshot": snapshot,
+        "single_file": single_file,
         "processes": 1 if here else None,
     }
     result = engine.report(claims or None, data=data, out=out, analyses=analyses, **options)

@@ -33,4 +33,5 @@ STUDY = Study(
         )
     },
     pages={"figures": f"{HOME}.figures"},
+    account=f"{HOME}.growth",
 )
