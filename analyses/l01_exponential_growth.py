@@ -17,8 +17,9 @@ from thermostats.claims.claim import (
 from thermostats.claims.rule import Above, AtLeast
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share
+from thermostats.modelling.classical.many import shares_in_groups_of
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.literature.growth import STRONG, laws, profiles
+from thermostats.studies.literature.growth import STRONG, along_training, laws, profiles
 from thermostats.tables.schemas import NURSERY
 
 SHARE = "share of models"
@@ -42,8 +43,9 @@ def share(rows: pd.DataFrame) -> Result:
 
 
 WORLDS = worlds_of_share("exponential", MOST, HALF)
-TRIAL = Trial(models, share, worlds=WORLDS)
-OF_RECIPES = Trial(models, share, worlds=WORLDS, larger="recipe")
+AT_ONCE = shares_in_groups_of(SHARE, "exponential", "heritage")
+TRIAL = Trial(models, share, worlds=WORLDS, many=AT_ONCE)
+OF_RECIPES = Trial(models, share, worlds=WORLDS, larger="recipe", many=AT_ONCE)
 
 
 def compared(evidence: Evidence) -> Result:
@@ -84,8 +86,8 @@ def real(evidence: Evidence) -> Result:
 
 @CLAIM.finding("nursery", primary=RULE, trial=OF_RECIPES, evidence=NURSERY, needs=LEAST)
 def nursery(evidence: Evidence) -> Result:
-    """The same of the controlled study's deep models."""
-    return compared(evidence)
+    """The same of the controlled study's deep models, at the end of training and on the way."""
+    return compared(evidence).adding(words={"steps": along_training(evidence).to_dict("records")})
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, analysis, shipped, verdict
 
-from thermostats.studies.literature.growth import laws, profiles
+from thermostats.studies.literature.growth import along_training, laws, profiles
 
 DEPTHS = np.repeat([12, 16, 24, 32, 40, 80], 4)
 
 
-def made(rate: float, power: float, seed: int, noise: float = 0.05) -> pd.DataFrame:
-    """Models of 8 labs whose log gains are rate + power·log(l/(l − 1)) and errors."""
+def made(rate: float, power: float, seed: int, noise: float = 0.05, ar: float = 0.0) -> pd.DataFrame:
+    """Models of 8 labs whose log gains are rate + power·log(l/(l − 1)) and errors, neighbours' correlated at `ar`."""
     rng = np.random.default_rng(seed)
     models = [
         pd.DataFrame({"model_id": f"m{i}", "heritage": f"lab{i % 8}", "n_layers": depth, "layer": np.arange(2, depth)})
@@ -19,7 +19,10 @@ def made(rate: float, power: float, seed: int, noise: float = 0.05) -> pd.DataFr
     ]
     rows = pd.concat(models, ignore_index=True)
     law = rate + power * np.log(rows["layer"] / (rows["layer"] - 1))
-    return rows.assign(log_gain=law + noise * rng.standard_normal(len(rows)))
+    errors = rng.standard_normal(len(rows))
+    for at in range(1, len(rows) if ar else 0):
+        errors[at] = ar * errors[at - 1] + (1 - ar**2) ** 0.5 * errors[at]
+    return rows.assign(log_gain=law + noise * errors)
 
 
 @pytest.mark.parametrize(("rate", "power", "says"), [(0.06, 0.0, YES), (0.0, 1.0, NO)])
@@ -39,6 +42,12 @@ def test_of_models_that_do_not_grow_half_go_either_way() -> None:
     assert verdict(l01, "models", l01.share(laws(made(0.0, 0.0, seed=0)))) == OPEN
 
 
+def test_errors_that_go_together_hardly_hide_a_power_law() -> None:
+    """With neighbours correlated at 0.5, as increments of real models are, a power of 1/2 is told in most models."""
+    favoured = np.concatenate([laws(made(0.0, 0.5, seed, ar=0.5))["exponential"] for seed in range(20)])
+    assert favoured.mean() < 0.1
+
+
 def test_delta_is_the_difference_of_both_bics_by_least_squares() -> None:
     """Against numpy's least squares and BIC = n log(RSS/n) + k log n, with k = 1 in either law."""
     rows = made(0.03, 0.4, seed=3)
@@ -56,6 +65,16 @@ def test_cumulated_norms_have_errors_that_go_together_where_increments_have_none
     rows = laws(made(0.06, 0.0, seed=4))
     assert rows["neighbours"].median() > 0.5
     assert abs(rows["neighbours_of_increments"].median()) < 0.2
+
+
+def test_models_of_the_controlled_study_are_taken_at_the_end_of_training() -> None:
+    evidence = shipped().named("nursery")
+    end, steps = profiles(evidence), along_training(evidence)
+    revisions = evidence.table("layers", position="last")["revision"].unique()
+    last = max(revisions, key=lambda name: int(name.removeprefix("step")))
+    pd.testing.assert_frame_equal(end, profiles(evidence, last))
+    assert list(steps["step"]) == [0, 6, 18, 60, 180, 600] and set(steps["models"]) == {end["model_id"].nunique()}
+    assert steps["exponential"].iloc[-1] == laws(end)["exponential"].sum()
 
 
 def test_profiles_are_one_measurement_a_model_of_blocks_2_to_before_the_last() -> None:

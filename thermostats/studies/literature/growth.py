@@ -21,6 +21,7 @@ from thermostats.claims.evidence import LAST, Evidence
 from thermostats.modelling.draws import Array
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows, one_row_a_model
+from thermostats.tables.reading import of_last_revision
 
 GAIN = "geometric_gain_to_penultimate"
 LEAST_BLOCKS, MISSING = 8, 1
@@ -29,12 +30,14 @@ STRONG = 6.0
 """A difference of BIC from which evidence is strong (Kass and Raftery 1995, doi:10.1080/01621459.1995.10476572)."""
 
 
-def profiles(evidence: Evidence) -> pd.DataFrame:
-    """Mean over prompts of log G_l, 2 ≤ l ≤ L − 1, one measurement a model: that with most prompts of those complete.
+def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
+    """Mean over prompts of log G_l, 2 ≤ l ≤ L − 1, at a model's last revision, of the complete run with most prompts.
 
     Columns: model_id, heritage, n_layers, n_prompts, layer, log_gain. Comparable models, as `model_rows` has them.
+    revision: another one, such as a step of training.
     """
-    layers = evidence.table("layers", position=LAST).dropna(subset="gain_block")
+    every = evidence.table("layers", position=LAST).dropna(subset="gain_block")
+    layers = every[every["revision"] == revision] if revision else of_last_revision(every, "model_id")
     models = having(model_rows(evidence, GAIN), "heritage")[["model_id", "heritage", "n_layers"]]
     inner = layers.drop(columns="heritage").merge(models, on="model_id")
     inner = inner[(inner["layer"] >= 2) & (inner["layer"] < inner["n_layers"])]
@@ -64,6 +67,21 @@ def laws(rows: pd.DataFrame) -> pd.DataFrame:
     ]
     columns = [*own, "blocks", "growth", "power", "delta", "exponential", "neighbours", "neighbours_of_increments"]
     return pd.DataFrame(fitted, columns=columns)
+
+
+def along_training(evidence: Evidence) -> pd.DataFrame:
+    """At every step of training that was kept, in how many models the exponential law fits better.
+
+    Columns: step, models, exponential, power (the median a). Revisions are named by their step.
+    """
+    names = evidence.table("layers", position=LAST)["revision"]
+    steps = names.str.extract(r"(\d+)$")[0].astype("float64").groupby(names).first().dropna().sort_values()
+    rows = []
+    for revision, step in steps.items():
+        at = laws(profiles(evidence, str(revision)))
+        counts = {"models": len(at), "exponential": int(at["exponential"].sum()), "power": float(at["power"].median())}
+        rows.append({"step": int(step), **counts})
+    return pd.DataFrame(rows)
 
 
 def _fitted(layer: Array, log_gain: Array) -> dict[str, float | bool]:
