@@ -41,6 +41,10 @@ In more than 80% of models the mean gain a block is above 1.
 ## Estimand
 share of models whose geometric mean gain over blocks 2 to L − 1 is above 1
 
+## Identification
+Not causal: a description of models that exist. The share is identified by counting them, if they are independent and
+stand for the rest; if models of one lab are alike, the interval is too narrow.
+
 ## share
 ### estimand
 share of models whose geometric mean gain over blocks 2 to L − 1 is above 1

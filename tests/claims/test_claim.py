@@ -26,6 +26,9 @@ WORDS = """
     ## Estimand
     the gain
 
+    ## Identification
+    Not causal, if at all.
+
     ## one
     ### estimand
     gain of {{ over.id }}
@@ -82,6 +85,7 @@ def test_findings_have_ids_verdicts_and_words(claim: Claim) -> None:
 def test_a_claim_states_its_rules_once(claim: Claim) -> None:
     stated = claim.stated()
     assert stated.statement == "Gains grow." and stated.title == "Gains grow" and stated.source == "nobody"
+    assert stated.identification == "Not causal, if at all." and stated.words is None and stated.questions == []
     assert stated.rule.count("supported where the interval of gain lies above 1") == 1
     assert "U01.one.low, U01.one.high" in stated.rule and "needs at least 2 models" in stated.rule
 
@@ -108,7 +112,11 @@ def test_a_shared_function_is_computed_once(claim: Claim) -> None:
     [
         ("", "begin with its title"),
         ("# U01 Gains\n", "lack a section"),
-        ("# U01 Gains\n## Said\nx\n## Estimand\ny\n## one\n### plain\n{{ odd }}\n", "## one.low, ### estimand|odd"),
+        ("# U01 Gains\n## Said\nx\n## Estimand\ny\n", "allowed: ## Identification"),
+        (
+            "# U01 Gains\n## Said\nx\n## Estimand\ny\n## Identification\nz\n## one\n### plain\n{{ odd }}\n",
+            "## one.low, ### estimand|odd",
+        ),
     ],
 )
 def test_words_that_do_not_fit_are_named(tmp_path: Path, text: str, said: str) -> None:

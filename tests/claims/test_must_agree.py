@@ -42,7 +42,7 @@ def test_a_report_with_a_contradiction_is_not_finished(monkeypatch: pytest.Monke
         build.finish({}, [])
 
 
-WORDS = "# U01 Gains grow\n\n## Said\nGains grow.\n\n## Estimand\nthe gain\n"
+WORDS = "# U01 Gains grow\n\n## Said\nGains grow.\n\n## Estimand\nthe gain\n\n## Identification\nNot causal.\n"
 
 
 def test_a_claim_that_decides_both_ways_is_refused(tmp_path: Path) -> None:

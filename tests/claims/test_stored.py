@@ -29,6 +29,9 @@ They grow.
 ## Estimand
 the mean
 
+## Identification
+Not causal.
+
 ## lab
 ### estimand
 gain of {{ over.words }}

@@ -15,7 +15,7 @@ from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Finding, from_columns
 from thermostats.claims.stored import Made
 from thermostats.reporting import render as rendered
-from thermostats.reporting.claim_page import claim_files
+from thermostats.reporting.claim_page import claim_files, read_entry
 from thermostats.reporting.render import html
 from thermostats.reporting.report import report
 from thermostats.reporting.state import pages_of_tables
@@ -189,6 +189,19 @@ def test_what_holds_whatever_was_measured_comes_before_the_verdict() -> None:
     assert "Doubled at no cost." in exact and "supported" in rest and "supported" not in exact
     assert "Exact" not in without and guide not in without
     assert (Path(__file__).resolve().parents[2] / guide).is_file()
+
+
+def test_what_identifies_an_estimand_is_folded_first_among_the_details() -> None:
+    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""})
+    made = claim_files(
+        replace(CLAIM, identification="Not causal, if so."), [Made(found, b"", (), {})], "c01.py", MADE_OF
+    )
+    text = made["c01/index.md"].decode()
+    page = html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode()
+    folded = re.search(r'id="c01-details".*?<details id="c01-identification">(.*?)</details>', page, re.DOTALL)
+    assert folded and "Not causal, if so." in folded[1] and "<details" not in folded[1]
+    kept = read_entry(made["c01/findings.json"]).claim
+    assert kept is not None and kept.identification == "Not causal, if so."
 
 
 def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tuple[str, str]:

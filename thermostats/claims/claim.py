@@ -17,7 +17,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -41,6 +41,8 @@ __all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", 
 P = ParamSpec("P")
 T = TypeVar("T")
 Answer = Callable[..., Result]
+REQUIRED = ("Said", "Estimand", "Identification")
+"""Sections without which a claim is not read."""
 Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]], Finding]
 
 
@@ -89,6 +91,8 @@ class Claim:
     """What a verdict means for readers who pick or tune models, in one sentence; most claims have some."""
     settles: Mapping[str, str] = field(default_factory=dict)
     """What would settle or reopen a verdict, by verdict or by its reason, one sentence; most claims have some."""
+    identification: str = ""
+    """Whether a verdict is about a cause, what identifies the estimand, given what, and what if that fails."""
     exact: str = ""
     """What holds whatever was measured: the changes of weights that move what it is about and leave the outputs."""
     words: Template | None = field(default=None, compare=False, repr=False)
@@ -101,14 +105,15 @@ class Claim:
         Raises DataError if the file is missing or lacks a part.
         """
         words = Template.read(Path(script).with_suffix(".md"))
-        if missing := [name for name in ("Said", "Estimand") if not words.text(name)]:
+        if missing := [name for name in REQUIRED if not words.text(name)]:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
         source, rows = facts.get("source", ""), facts.get("rows", "")
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
         answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        return cls(words.id, words.title, *stated, answers, practice, settles, _exact(words), words)
+        rest = (answers, practice, settles, words.text("Identification"), _exact(words), words)
+        return cls(words.id, words.title, *stated, *rest)
 
     def answer(self, verdict: str) -> str:
         """The short sentence for a verdict; empty where none is written."""
@@ -259,17 +264,8 @@ class Claim:
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
         stated = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
-        rest = (
-            self.source,
-            self.rows,
-            self.measures,
-            self.history,
-            self.answers,
-            self.practice,
-            self.settles,
-            self.exact,
-        )
-        return Claim(self.id, self.title, self.statement, self.estimand, self.rule or stated, *rest)
+        facts = {item.name: getattr(self, item.name) for item in fields(Claim) if item.compare}
+        return Claim(**facts | {"rule": self.rule or stated})
 
     def main(self) -> None:
         """What an analysis does when run as a script: print the findings on the tables in use.

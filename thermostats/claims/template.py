@@ -18,6 +18,9 @@
     ## Settles
     too little data: More labs with several models each.
 
+    ## Identification
+    Not causal: labs were assigned to no model. Shares are identified if … Should that fail, …
+
     ## Exact
     {% set heads = effects("r03-1", "W_V × 8 and W_O / 8 in every block") %}
     What holds whatever was measured; `effects` is that of `tables/invariants.py` …
