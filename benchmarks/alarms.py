@@ -105,6 +105,18 @@ def outlying(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: f
     return np.asarray(rng.standard_normal(z.size) + 4 * size * LAB / OWN * far)
 
 
+def growing(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
+    """Unit mean square; e^0.9 times as large over one SD of log depth."""
+    scale = np.exp(0.9 * size * z)
+    return np.asarray(scale / np.sqrt(np.square(scale).mean()) * rng.standard_normal(z.size))
+
+
+def hidden(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
+    """Each lab has two families, which no column names."""
+    family = 2 * lab + rng.integers(2, size=z.size)
+    return np.asarray(rng.standard_normal(z.size) + 4 * size * rng.standard_normal(2 * lab.max() + 2)[family])
+
+
 RIGHT_MODEL, UNIT = "nothing: the right model", "gains in per cent"
 KINDS: dict[str, Change] = {
     RIGHT_MODEL: normal,
@@ -116,6 +128,8 @@ KINDS: dict[str, Change] = {
     "curved depth, SD of 1 residual SD": curved,
     "one model 4 residual SD off": outlier,
     "one lab 4 SD of labs off": outlying,
+    "residual SD that grows with depth, e^0.9 over an SD": growing,
+    "families inside labs that no column names, SD of 4 residual SD": hidden,
     UNIT: normal,
 }
 

@@ -53,6 +53,8 @@ def test_statistics_are_those_of_textbooks() -> None:
     assert values["largest residual"] == pytest.approx(np.abs(scaled).max())
     assert values["skew of residuals"] == pytest.approx(abs(stats.skew(r)))
     assert values["two heaps of residuals"] == pytest.approx(-stats.kurtosis(r, fisher=False))
+    along = [abs(stats.spearmanr(np.abs(scaled), x).statistic) for x in d.x.T]
+    assert values["spread along a covariate"] == pytest.approx(max(along))
     size = pd.Series(np.abs(scaled)).groupby(d.groups)
     between = (size.size() * (size.mean() - np.abs(scaled).mean()) ** 2).sum() / np.abs(scaled).mean() ** 2
     assert values["spread by group"] == pytest.approx(between)
