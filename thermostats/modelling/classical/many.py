@@ -175,7 +175,7 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
     step = max(1, HELD // len(rearranged))
     parts = [
         (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - TOLERANCE).mean(axis=1)
-        for at in range(0, len(y), step)
+        for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)
 
