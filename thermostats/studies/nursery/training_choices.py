@@ -267,8 +267,12 @@ def stiffness(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many
 
 def changes_by_kind(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Geometric means of |Δ log gain| of dampening and expanding bases by kind of tuning."""
-    means = np.exp(rows.groupby(["kind", "dampens"])["log_change"].mean()).unstack()
-    return means.rename(columns={True: "dampening", False: "expanding"}).to_dict("index")
+    means = np.exp(rows.groupby(["kind", "dampens"])["log_change"].mean())
+    sides = {True: "dampening", False: "expanding"}
+    by: dict[str, dict[str, float]] = {str(kind): {} for kind in means.index.unique("kind")}
+    for (kind, dampens), change in means.items():
+        by[str(kind)][sides[bool(dampens)]] = float(change)
+    return by
 
 
 def crossings(rows: pd.DataFrame) -> dict[str, Any]:
