@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
@@ -18,7 +18,7 @@ from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
 from thermostats.studies.delia2026.stated_facts import H4_V2, finite, gains, known_gains, penultimate_features
-from thermostats.studies.delia2026.weights_of_claims import LABS, norms_and_gains, value_norm_audit
+from thermostats.studies.delia2026.weights_of_claims import LABS, norms_and_gains, unmoved_by_model, value_norm_audit
 from thermostats.studies.nursery.study_rows import trained_norms
 from thermostats.tables.schemas import NURSERY
 
@@ -73,12 +73,18 @@ def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Re
 AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spearman")
 
 
-def tried(rows: Callable[[Evidence], pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked) -> dict[str, Any]:
-    """How a ratio against gain is judged, tried in worlds and without each lab or recipe."""
+def tried(
+    rows: Callable[..., pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked, larger: str = ""
+) -> dict[str, Any]:
+    """How a ratio against gain is judged, tried in worlds and without each lab or recipe; `larger` as of a trial."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK)
     many = AT_ONCE if test is ranked else None
     trial = Trial(
-        lambda e: rows(e).assign(log_ratio=lambda own: np.log(own["ratio"])), test, worlds=worlds, larger="", many=many
+        lambda e, *over: rows(e, *over).assign(log_ratio=lambda own: np.log(own["ratio"])),
+        test,
+        worlds=worlds,
+        larger=larger,
+        many=many,
     )
     return {"primary": NEGATIVE, "trial": trial}
 
@@ -91,7 +97,8 @@ def measured(evidence: Evidence) -> pd.DataFrame:
 
 def sound(evidence: Evidence) -> pd.DataFrame:
     """Models of another set of evidence with norms of W_V itself."""
-    rows = gains(evidence).rename(columns={"wv_norm": "W_V", "wv_wo_ratio": "ratio"}).dropna(subset="ratio")
+    names = {"wv_norm": "W_V", "wo_norm": "W_O", "wv_wo_ratio": "ratio"}
+    rows = gains(evidence).rename(columns=names).dropna(subset="ratio")
     return rows.assign(right_matrix=True)
 
 
@@ -101,14 +108,6 @@ def right(evidence: Evidence) -> pd.DataFrame:
         return sound(evidence)[lambda rows: rows["comparable"]].reset_index(drop=True)
     rows = measured(evidence)
     return rows[rows["right_matrix"]].reset_index(drop=True)
-
-
-def with_both(evidence: Evidence) -> int:
-    """Models with a balanced ratio and `ov_read`, which no change of weights moves that leaves the outputs."""
-    weights = evidence.table("weights", matrix=["W_V", "OV"])
-    columns = (("W_V", "balanced_norm"), ("OV", "ov_read_norm"))
-    balanced, read = (weights[weights["matrix"].eq(matrix) & weights[column].notna()] for matrix, column in columns)
-    return len(set(balanced["model_id"]) & set(read["model_id"]))
 
 
 def every_gain(evidence: Evidence) -> pd.DataFrame:
@@ -133,16 +132,16 @@ def right_value_matrix(evidence: Evidence) -> Result:
         "ends": [rows.loc[rows["ratio"].idxmin()], rows.loc[rows["ratio"].idxmax()]],
         "by_norm": ranks(every_gain(evidence), "W_V"),
         "side": min((own["gain"] < 1).sum(), (own["gain"] >= 1).sum()),
-        "unmoved": {"here": with_both(evidence), "trained": with_both(evidence.named(NURSERY))},
         "disagree": list(labels.loc[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN"), "model_id"]),
     }
-    table = cut[["model_id", "heritage", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
     how = "models with the right W_V and a measured gain"
-    wrong = cut[cut["gain"].notna() & ~cut["right_matrix"]]
-    own_rows = right(evidence).assign(name=lambda right: right["model_id"].map(short_name))
+    own_rows = right(evidence).assign(name=lambda right: right["model_id"].map(short_name), tested=True)
+    others = cut[~cut["model_id"].isin(own_rows["model_id"])].assign(tested=False)
+    both = pd.concat([own_rows, others], ignore_index=True)
+    table = both[["model_id", "heritage", "tested", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
     draw = partial(
         ratio_of_norms,
-        rows=pd.concat([own_rows, wrong], ignore_index=True),
+        rows=both[both["tested"] | (both["gain"].notna() & both["right_matrix"].eq(False))],
         xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂",
         named=True,
     )
@@ -233,6 +232,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         "predicted": fit.table("across_labs").iloc[0],
         "over_models": ranks(own),
         "learned": ranks(own[own["learned"].eq(True)]),
+        "more_common": max(share := (rows["gain"] < 1).mean(), 1 - share),
         "pinned": (~every["comparable"]).sum(),
         "shallow": (every["comparable"] & (every["n_layers"] < LEAST_BLOCKS)).sum(),
     }
@@ -252,6 +252,52 @@ for asked, column, how in (
 ):
     declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes))
     declare(partial(of_recipes, column=column, how=how))
+
+
+UNMOVED = (
+    Case("balanced", "balanced ratio of the norms of W_V and W_O", "balanced_ratio"),
+    Case("ov_read", "what a head's W_O W_V writes of what it reads (`ov_read`)", "ov_read"),
+)
+"""Numbers that no change of weights moves which leaves the outputs; both grow with what W_V reads."""
+
+
+def unmoved(evidence: Evidence, quantity: Case) -> pd.DataFrame:
+    """Models with one of these numbers and a gain of their own; raises TooFew where no order of them could decide."""
+    numbers = unmoved_by_model(evidence)[quantity.column].groupby("model_id").mean()
+    rows = gains(evidence)[lambda every: every["comparable"]].assign(ratio=lambda own: own["model_id"].map(numbers))
+    return FEW.of(rows.dropna(subset="ratio").reset_index(drop=True), whose="models that others trained")
+
+
+def unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
+    """The same of models trained here, at the end of training; raises TooFew where they or their recipes are few."""
+    numbers, rows = unmoved_by_model(evidence)[quantity.column], usable(evidence)
+    ratio = numbers.reindex(pd.MultiIndex.from_frame(rows[["model_id", "revision"]])).to_numpy()
+    return ENOUGH.of(
+        rows.assign(ratio=ratio).dropna(subset="ratio").reset_index(drop=True), whose="models trained here"
+    )
+
+
+AT_END = {"evidence": NURSERY, "needs": ENOUGH, **tried(unmoved_trained, ranked_recipes, "recipe")}
+OF_OTHERS = {
+    "evidence": POOLED,
+    "needs": FEW,
+    "views": Views(models=FEWEST, sets=(MEASURED,)),
+    **tried(unmoved, larger="model"),
+}
+
+
+@CLAIM.finding("unmoved", over=UNMOVED, **OF_OTHERS)
+def unmoved_number(evidence: Evidence, quantity: Case) -> Result:
+    """The question of the ratio, put to a number that is one of the function."""
+    rows = unmoved(evidence, quantity)
+    return against_gain(rows, quantity.words).adding(words={"whose": "models that others trained"})
+
+
+@CLAIM.finding("unmoved_trained", over=UNMOVED, section="unmoved", **AT_END)
+def unmoved_number_trained(evidence: Evidence, quantity: Case) -> Result:
+    """The same of models trained here."""
+    rows = unmoved_trained(evidence, quantity)
+    return against_gain(rows, quantity.words, ranked_recipes).adding(words={"whose": "models trained here"})
 
 
 if __name__ == "__main__":

@@ -13,15 +13,6 @@ from thermostats.claims.worlds import worlds_of_line
 from thermostats.plots.general import drawing
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.carried_over import (
-    QUARTER,
-    SAVED,
-    by_predictions,
-    compared,
-    published_rows,
-    slopes_of_all,
-    with_predictions,
-)
 from thermostats.studies.nursery.crossed import ALIKE, RECIPE, worlds_of
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
 from thermostats.studies.nursery.third import (
@@ -32,6 +23,15 @@ from thermostats.studies.nursery.third import (
     spreads_of,
     weights_of,
     with_choices,
+)
+from thermostats.studies.nursery.training_choices import (
+    QUARTER,
+    SAVED,
+    by_predictions,
+    compared,
+    published_rows,
+    slopes_of_all,
+    with_predictions,
 )
 from thermostats.tables.schemas import NURSERY
 

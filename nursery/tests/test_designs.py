@@ -22,8 +22,8 @@ from nursery.recipes import OPTIMISERS, RATES, drawn, shape_of
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
-from thermostats.studies.nursery.carried_over import published_rows
 from thermostats.studies.nursery.crossed import REFERENCE
+from thermostats.studies.nursery.training_choices import published_rows
 from thermostats.tables.folders import shipped
 
 GRID = {"L": [4.0, 8.0, 16.0], "rho": [0.125, 2.0], "d": [32.0, 80.0]}

@@ -44,4 +44,6 @@ def test_other_claims_say_nothing_exact_and_unknown_changes_are_refused() -> Non
 @pytest.mark.parametrize("claim", ["c05", "c06", "c08", "c09"])
 def test_no_models_are_promised_for_what_can_be_set_at_will(claim: str) -> None:
     questions = analysis(claim).CLAIM.questions
-    assert questions and all(question.trial and not question.trial.larger for question in questions)
+    stored = [question for question in questions if question.name != "unmoved"]
+    assert stored and all(question.trial and not question.trial.larger for question in stored)
+    assert all(question.trial and question.trial.larger for question in questions if question.name == "unmoved")

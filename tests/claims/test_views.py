@@ -159,8 +159,11 @@ def test_needs_name_models_and_the_line_that_brings_them_in(five: Path) -> None:
     lacking = {one.model_id: one.lacks for one in found.models}
     assert lacking["EleutherAI/pythia-70m"] == ("weights",)
     assert lacking["openai-community/gpt2"] == ("weights", "gains")
-    (line,) = found.commands
+    line, again = found.commands
     assert line.startswith("thermostats measure ") and line.endswith(f"--what weights,gains --data {five}")
+    assert lacking["google/gemma-3-270m"] == ("ov_read and the balanced ratio",)
+    assert "google/gemma-3-270m" in again and again.endswith(f"--what weights,gains --set older=again --data {five}")
+    assert "google/gemma-3-270m" not in {one.model_id for one in needs(CLAIMS["C01"], five).models}
     assert all(one.disk > 0 and one.memory > one.disk and one.seconds > 0 for one in found.models)
     assert needs(CLAIMS["C07"]).sets == ()
 

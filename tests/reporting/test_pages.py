@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -334,6 +335,24 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
         assert (out / "c03" / f"posterior-{table}.csv").is_file()
     assert not (out / "c03" / "posterior-loo-pit.csv").is_file()
     assert (out / "c03" / "posterior-prior-to-posterior.svg").is_file()
+
+
+def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_open_verdict() -> None:
+    by = SimpleNamespace(classical="not supported", verdict="not supported")
+    posterior = SimpleNamespace(conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True))
+    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "plain": "It is.", "rule": ""})
+    said = rendered.text(
+        "both.md", f=found, posterior=posterior, decisive=lambda _: "P = 0.01", is_p_value=lambda _: False
+    )
+    assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
+    assert "decides;" not in said and "so the verdict is “inconclusive”" in said
+
+
+def test_words_of_verdicts_are_explained_on_the_page() -> None:
+    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""})
+    _, _, said = files_of(found)["c01/index.md"].decode().partition("### What the words mean")
+    for word in ("Provisional", "Tipping point", "*box*", "Declared size", "Too little data", "α"):
+        assert word in said, word
 
 
 def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:

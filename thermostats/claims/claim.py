@@ -31,7 +31,7 @@ from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.tables.invariants import effects
+from thermostats.tables.invariants import ALLOWED, effects
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
@@ -52,7 +52,7 @@ def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _
 
 def _exact(words: Template) -> str:
     """The section Exact with the figures of the committed table of moves."""
-    return words.line("Exact", "", {"effects": effects}) if "Exact" in words.sections else ""
+    return words.line("Exact", "", {"effects": effects, "allowed": ALLOWED}) if "Exact" in words.sections else ""
 
 
 @dataclass(frozen=True)

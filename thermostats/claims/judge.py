@@ -53,8 +53,9 @@ from thermostats.tables.schemas import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
 AT_WILL = (
-    "As a cause, more models settle nothing: it can be set at will while the outputs stay. They could only show what "
-    "training does with it."
+    "As a cause, nothing: it can be set at will while the outputs stay, whatever the number of models. As a prediction "
+    "it is open because these models are too few or too much alike; others would show what training does with it, and "
+    "no number of them is named."
 )
 NAMED = 12
 """Models up to which a set is listed."""

@@ -259,8 +259,8 @@ BYTES, PROCESS = 4, 600 * 2**20
 """Bytes of a weight in float32, and those of a process without its model."""
 PROMPTS, TOKENS = "core", 12
 """Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
-LATER = {READ, BALANCED}
-"""What rows of older versions lack, so that the model is measured again."""
+LATER = {READ: "gains", BALANCED: "weights"}
+"""What rows of older versions lack, so that the model is measured again, and the kind of measurement that has it."""
 PRODUCT = 1024
 """Size of the matrix product by which the machine is timed."""
 
@@ -299,7 +299,8 @@ class Needs:
 def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     """What the questions of a claim still need, computed from the rows at hand; nothing is downloaded.
 
-    Models are those of published rows and the user's own. A claim of mathematics has none.
+    Models are those of published rows, the user's own, and those that an older version measured without what the claim
+    reads now. A claim of mathematics has none.
     """
     evidence = Evidence(data)
     views = [(question, name) for question in claim.questions if question.views for name in question.views.sets]
@@ -326,10 +327,12 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     runs, layers, weights = (here.table(name) for name in ("runs", "layers", "weights"))
     yours = own_ids(evidence.data) & set(runs["model_id"]) - published
     models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
-    models = models[models["model_id"].isin(published | yours) & (models["heritage"] != NURSERY)]
-    has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
     older = unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
+    older = older[older["lacks"].map(LATER).isin(measures)]
     again = older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
+    asked = models["model_id"].isin(published | yours | set(again))
+    models = models[asked & (models["heritage"] != NURSERY)]
+    has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
     tokens, rate = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS)), _rate()
     lacking = []
     for row in models.sort_values("n_params").itertuples():
@@ -360,6 +363,6 @@ def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Pa
     named = [model.model_id for model in models if set(model.lacks) - {"lab", *LATER}]
     if named:
         lines.append(command("measure", *named, what=",".join(measures), data=folder))
-    if again := [model.model_id for model in models if not LATER.isdisjoint(model.lacks)]:
+    if again := [model.model_id for model in models if not set(LATER).isdisjoint(model.lacks)]:
         lines.append(command("measure", *again, what="weights,gains", set="older=again", data=folder))
     return tuple(lines)

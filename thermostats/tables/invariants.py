@@ -78,6 +78,11 @@ def unread(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, weigh
     return pd.concat(lacking, ignore_index=True)[["model_id", "revision", "run_id", "lacks"]]
 
 
+ALLOWED = {
+    "heads": "This can be done to every model whose values go from W_V to W_O unclipped and with no norm between them; "
+    "heads that share values share the factor."
+}
+"""Which models allow a change, in words for pages; `measurement/gauge.py` asks it of a model's weights."""
 CLASSES = "classes"
 """Model of the rows that are over tiny models of several classes with random weights."""
 

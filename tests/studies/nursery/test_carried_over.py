@@ -9,7 +9,7 @@ from scipy import stats
 
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import Above
-from thermostats.studies.nursery.carried_over import SAVED, by_predictions, jackknifed_error_saved, with_predictions
+from thermostats.studies.nursery.training_choices import SAVED, by_predictions, jackknifed_error_saved, with_predictions
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(-0.2, SUPPORTED), (0.2, AGAINST)])

@@ -28,9 +28,11 @@ from thermostats.studies.delia2026.stated_facts import (
     stated_by_model,
     without_tuned,
 )
+from thermostats.tables.invariants import balanced_ratio_of, ov_read_of
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.reading import of_last_revision
+from thermostats.tables.schemas import MODEL
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
 BENTOV_P = "p of " + BENTOV
@@ -539,6 +541,24 @@ def norms_and_gains(tables: Evidence) -> pd.DataFrame:
     of_models = gains(tables).set_index("model_id")
     labs = tables.table("models").drop_duplicates("model_id").set_index("model_id")[["heritage", "family"]]
     return table.join(labs).join(of_models[["gain", "lower", "upper", "comparable"]]).reset_index()
+
+
+def unmoved_by_model(tables: Evidence) -> pd.DataFrame:
+    """Balanced ratio and `ov_read` by model and revision, geometric means over layers; of heads `ov_read` is summed.
+
+    Columns balanced_ratio and ov_read, a missing one where rows lack it; index model_id and revision.
+    """
+    runs, layers = tables.table("runs"), tables.table("layers", position="last")
+    weights = tables.table("weights", matrix=["W_V", "W_O", "OV"]).drop(columns=MODEL)
+    of_model = ["model_id", "revision"]
+    balanced = balanced_ratio_of(runs, weights).set_index(of_model)["balanced_ratio"]
+    heads = ov_read_of(runs, weights, layers.drop(columns=MODEL))
+    read = heads.groupby([*of_model, "layer"])["ov_read"].sum().droplevel("layer")
+    means = {
+        column: np.exp(np.log(values.astype(float)).groupby(level=of_model).mean())
+        for column, values in (("balanced_ratio", balanced), ("ov_read", read))
+    }
+    return pd.DataFrame(means)
 
 
 def value_norm_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
