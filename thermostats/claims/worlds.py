@@ -89,6 +89,7 @@ AMONG = {
     "apart": "in one recipe",
     "expander": "in models that expand",
     "cliche": "for clichés",
+    "dampens": "in models that dampen",
     "x corpus": "in recipes of one corpus",
     "english": "in recipes of the English corpus",
 }
