@@ -30,7 +30,8 @@ from thermostats.modelling.heritability import enough, heritabilities
 from thermostats.modelling.tree_likelihood import ancestors
 from thermostats.plots.posterior import draw_tree
 from thermostats.tables.labels import having
-from thermostats.tables.model_rows import model_rows
+from thermostats.tables.model_rows import model_rows, read_gain
+from thermostats.tables.schemas import READ_GAINS
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
@@ -45,13 +46,23 @@ GAINS = (
     Case("penultimate_gain", "penultimate gain", "penultimate_gain"),
     Case("geometric_gain", "mean gain per block", "geometric_gain_to_penultimate"),
     Case("last_gain", "gain of the last block", "last_gain"),
+    Case("penultimate_read_gain", "penultimate gain as blocks read it", "penultimate_read_gain"),
 )
+
+
+def of_gain(evidence: Evidence, gain: str) -> pd.DataFrame:
+    """One row per model with a gain, or with a read gain in its place where rows have it."""
+    if gain not in READ_GAINS:
+        return model_rows(evidence, gain)
+    rows = model_rows(evidence)
+    values = rows["model_id"].map(read_gain(evidence, gain)).astype(float)
+    return rows.assign(gain=values, log_gain=np.log(values)).dropna(subset="gain").reset_index(drop=True)
 
 
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model with its log gain and the logarithms of its shape and size."""
-    rows = having(model_rows(evidence, gain), "heritage")
+    rows = having(of_gain(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]

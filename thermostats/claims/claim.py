@@ -31,7 +31,6 @@ from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.tables.invariants import ALLOWED, effects
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import readable_in_part, refuse
 
@@ -48,11 +47,6 @@ Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]
 
 def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]) -> Finding:
     return make(evidence)
-
-
-def _exact(words: Template) -> str:
-    """The section Exact with the figures of the committed table of moves."""
-    return words.line("Exact", "", {"effects": effects, "allowed": ALLOWED}) if "Exact" in words.sections else ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +106,7 @@ class Claim:
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
         answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        rest = (answers, practice, settles, words.text("Identification"), _exact(words), words)
+        rest = (answers, practice, settles, words.text("Identification"), words.line("Exact", "", {}), words)
         return cls(words.id, words.title, *stated, *rest)
 
     def answer(self, verdict: str) -> str:

@@ -218,6 +218,12 @@ OF_OTHER_RUNS = ("L_star_", "wv_", "wo_")
 """Columns of `features` that another run of the same model may have."""
 
 
+def read_gain(evidence: Selection, gain: str) -> pd.Series[float]:
+    """One of `READ_GAINS` by model, a mean over the sources that know it; of models whose rows have it."""
+    rows = of_last_revision(evidence.table("features"), "model_id")
+    return rows.dropna(subset=gain).groupby("model_id")[gain].mean()
+
+
 def model_rows(
     evidence: Selection | str = POOLED,
     gain: str = "penultimate_gain",
