@@ -30,8 +30,7 @@ from thermostats.modelling.heritability import enough, heritabilities
 from thermostats.modelling.tree_likelihood import ancestors
 from thermostats.plots.posterior import draw_tree
 from thermostats.tables.labels import having
-from thermostats.tables.model_rows import model_rows, read_gain
-from thermostats.tables.schemas import READ_GAINS
+from thermostats.tables.model_rows import model_rows
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
@@ -50,19 +49,10 @@ GAINS = (
 )
 
 
-def of_gain(evidence: Evidence, gain: str) -> pd.DataFrame:
-    """One row per model with a gain, or with a read gain in its place where rows have it."""
-    if gain not in READ_GAINS:
-        return model_rows(evidence, gain)
-    rows = model_rows(evidence)
-    values = rows["model_id"].map(read_gain(evidence, gain)).astype(float)
-    return rows.assign(gain=values, log_gain=np.log(values)).dropna(subset="gain").reset_index(drop=True)
-
-
 @CLAIM.shared
 def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model with its log gain and the logarithms of its shape and size."""
-    rows = having(of_gain(evidence, gain), "heritage")
+    rows = having(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]

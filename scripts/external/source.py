@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.tables.column_map import CENTRED, RAW, READ_COLUMNS, ratios
+from thermostats.tables.column_map import CENTRED, RAW, as_read_of, ratios
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import EXTERNAL, dtypes
 
@@ -70,7 +70,7 @@ class Tables:
         """
         states = pd.DataFrame({"state": range(first, first + len(norms)), "norm": norms})
         rows = ratios(states, (), self.source.name)[["layer", "norm_in", "gain_block"]]
-        rows = rows.rename(columns=READ_COLUMNS) if form == CENTRED else rows
+        rows = as_read_of(rows) if form == CENTRED else rows
         place = {"run_id": run, "prompt_id": prompt, "position": position}
         self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 

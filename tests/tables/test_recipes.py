@@ -13,7 +13,7 @@ import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.arguments import RECIPES
-from thermostats.tables.column_map import FOLDER, FORMS, check_entries
+from thermostats.tables.column_map import FOLDER, FORMS, NO_RAW, check_entries
 from thermostats.tables.join import join
 
 GPT2, L = "openai-community/gpt2", 12
@@ -55,14 +55,14 @@ def test_a_centred_cache_has_read_gains_and_no_others(tmp_path: Path) -> None:
     measured = gains(tmp_path / "mine", "transformer-lens")
     np.testing.assert_allclose(measured["gain_read"], 1.5)
     np.testing.assert_allclose(measured["read_norm"], NORMS[:-1])
-    assert measured[["gain_block", "norm_in"]].isna().all(axis=None)
+    assert measured[["gain_block", "norm_in"]].isna().all(axis=None) and set(measured["missing"]) == {NO_RAW}
 
 
 def test_hooks_of_a_layer_norm_model_are_asked_for_their_form(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="in which form") as refused:
         join(hooks(GPT2), recipe="transformer-lens", data=tmp_path / "mine")
     for form in FORMS:
-        assert f"form='{form}'" in str(refused.value)
+        assert f'form="{form}"' in str(refused.value)
     with pytest.raises(UsageError, match="no such form of norms"):
         join(hooks(GPT2), recipe="transformer-lens", form="folded", data=tmp_path / "mine")
     with pytest.raises(UsageError, match="have no states"):
@@ -74,7 +74,7 @@ def test_hooks_of_a_layer_norm_model_are_asked_for_their_form(tmp_path: Path) ->
 def test_of_an_rms_norm_model_the_stream_is_not_centred(tmp_path: Path) -> None:
     join(hooks(MISTRAL), recipe="transformer-lens", data=tmp_path / "mine")
     np.testing.assert_allclose(gains(tmp_path / "mine", "transformer-lens")["gain_block"], 1.5)
-    with pytest.raises(DataError, match=r"do not subtract the mean.*form='raw'"):
+    with pytest.raises(DataError, match=r'do not subtract the mean.*form="raw"'):
         join(hooks(MISTRAL), recipe="transformer-lens", form="centred", data=tmp_path / "yours")
 
 

@@ -163,6 +163,7 @@ RAW, CENTRED = FORMS = ("raw", "centred")
 """Whether norms are those of the stream, or of what is left of it without its mean over channels."""
 READ_COLUMNS = {"norm_in": "read_norm", "gain_block": "gain_read"}
 """Columns of norms of the stream → of norms of what LayerNorms read of it."""
+NO_RAW = "the stream was centred, so norms of the stream itself are not known"
 ENTRIES = {
     **NEEDED_NORMS,
     "states": " or ".join(STATES),
@@ -227,9 +228,14 @@ def gains_from_norms(
     of_gains = [*others, "layer", "norm_in", "gain_block"]
     gains = gains[of_gains].reset_index(drop=True)
     return (
-        gains.rename(columns=READ_COLUMNS) if form == CENTRED else gains,
+        as_read_of(gains) if form == CENTRED else gains,
         normed.reindex(columns=[*others, "normed_gain"]).reset_index(drop=True),
     )
+
+
+def as_read_of(gains: pd.DataFrame) -> pd.DataFrame:
+    """Gains of a centred stream as read gains; of the stream itself there are none, and the reason stands with them."""
+    return gains.rename(columns=READ_COLUMNS).assign(missing=NO_RAW)
 
 
 def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], where: object) -> str:

@@ -28,7 +28,7 @@ from thermostats.plots.general import (
 )
 from thermostats.plots.labels import GROUND, name_ends, place_labels
 from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, gains
-from thermostats.tables.model_rows import model_rows, read_gain
+from thermostats.tables.model_rows import model_rows
 
 FACTS = ["model_id", "heritage", "family", "comparable", "n_prompts", "lower", "upper", "gain", "log_gain", "rho"]
 SHAPE = ["n_layers", "n_heads", "d_head", "d_model", "n_params", "n_params_nonembedding"]
@@ -68,7 +68,8 @@ def every_universe(evidence: Evidence) -> pd.DataFrame:
     """
     study, others = gains(evidence), model_rows(evidence.named(EXTERNAL), incomparable=True)
     others = others[~others["model_id"].isin(study["model_id"])]
-    read, frames = read_gain(evidence.named(POOLED), READ_GAIN), []
+    read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True).set_index("model_id")["gain"]
+    frames = []
     for name, rows in (("study", study), ("external", others)):
         facts = rows[[*FACTS, *SHAPE, *COLUMNS]].assign(set=name, lab=rows["heritage"], clade=rows["family"])
         facts["focal"] = facts["heritage"] == FOCAL
