@@ -6,7 +6,7 @@ import pandas as pd
 
 from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, V
-from thermostats.measurement.attention import identity_residuals
+from thermostats.measurement.sheaf import identity_residuals
 from thermostats.studies.delia2026.curves import times_slower, traces_over_exact, worst_residuals
 from thermostats.studies.delia2026.weights_of_claims import against_formula, over_exact
 from thermostats.studies.nursery.study_rows import at_the_end

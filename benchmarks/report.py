@@ -3,7 +3,7 @@
     python benchmarks/report.py                   # all but the tests; half an hour
     python benchmarks/report.py commands cold     # some: commands, which take seconds; cold, the report from nothing,
                                                   # again and with rows joined; drawn, with --draw; many, with
-                                                  # 500 models; memory
+                                                  # 500 models; memory; large, millions of rows and large fits
     python benchmarks/report.py tests             # `make test`, where it is set up
 
 Nothing else should run beside it; the load while a line was measured is written beside it. Results go to
@@ -29,10 +29,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import psutil
+from joins import ALL
+from joins import GOALS as OF_JOINS
 from results import RESULTS, markdown
 from scale import model_row
 
 import thermostats
+from thermostats.tables.folders import shipped_models
 
 THERMOSTATS = (sys.executable, "-m", "thermostats")
 LOAD = (
@@ -42,8 +45,13 @@ LOAD = (
     "    seconds = time.process_time() - start\nprint(seconds)"
 )
 LIGHT = (["--help"], ["ls", "claims"], ["ls", "models"], ["ls", "columns"], ["ls", "tables"], ["findings"], ["doctor"])
+FIT = (
+    "import time, thermostats\nfrom modelling import table\nrows = table(1, 2000, 100, 5)\n"
+    "thermostats.fit_heritage(table(1), estimand='simulated')\nstart = time.process_time()\n"
+    "thermostats.fit_heritage(rows, estimand='simulated')\nprint(time.process_time() - start)"
+)
 REPORT = (*THERMOSTATS, "report", "--all", "--out")
-COLD, DRAWN, AGAIN, ONE, JOINED, MANY, SINGLE, LOADED = (
+COLD, DRAWN, AGAIN, ONE, JOINED, MANY, SINGLE, LOADED, MEASURED, HERITAGE, LINEAGE = (
     "report --all, cold",
     "report --all --draw, cold",
     "report --all, nothing changed",
@@ -52,6 +60,9 @@ COLD, DRAWN, AGAIN, ONE, JOINED, MANY, SINGLE, LOADED = (
     "report --all, 500 own models",
     "report C17 into an empty folder",
     "load every shipped table, second time",
+    "measure, nothing to do",
+    "fit_heritage, 2,000 models on five prompts",
+    "Pagel's λ of 1,000 models with a slope, their tree included",
 )
 GOALS = {
     COLD: "≤ 150 CPU-s, ≤ 90 s wall",
@@ -62,8 +73,18 @@ GOALS = {
     MANY: "≤ 180 s wall",
     SINGLE: "≤ 10 s wall",
     LOADED: "≤ 0.4 s",
+    MEASURED: "≤ 1.5 CPU-s",
+    HERITAGE: "≤ 8 CPU-s",
+    LINEAGE: "≤ 10 CPU-s",
 }
-BEFORE = {COLD: "890, 760 s wall, with the installation", AGAIN: "1.07", ONE: "22.4"}
+BEFORE = {
+    COLD: "890, 760 s wall, with the installation",
+    AGAIN: "1.07",
+    ONE: "22.4",
+    MEASURED: "4.4",
+    HERITAGE: "23",
+    LINEAGE: "refused above 400",
+}
 """CPU-seconds at 7a960704, where known."""
 LIGHT_GOAL, MEMORY_GOAL, TESTS_GOAL, REPEATS = "≤ 1.2 CPU-s", "≤ 2 GB, 1 a process", "≤ 240 s wall", 5
 WORDS = """# The report and the commands of every day
@@ -94,21 +115,21 @@ def largest(command: Sequence[str], cache: Path) -> float:
     return most / 1e9
 
 
-def timed(command: Sequence[str], cache: Path) -> tuple[float, float, str]:
+def timed(command: Sequence[str], cache: Path, **variables: str) -> tuple[float, float, str]:
     """CPU-seconds of a command and its processes, wall-clock seconds, what it printed. Raises where it fails."""
-    environment = alone(cache)
+    environment = {**alone(cache), **variables}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     wall, after = perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall, done.stdout
 
 
-def row(what: str, goal: str, cpu: float, wall: float) -> dict[str, Any]:
+def row(what: str, goal: str, cpu: float, wall: float, before: str = "") -> dict[str, Any]:
     """A line of the table; prints it."""
     line = {
         "what": what,
         "goal": goal,
-        "before": BEFORE.get(what, ""),
+        "before": before or BEFORE.get(what, ""),
         "cpu seconds": cpu,
         "seconds": wall,
         "load": os.getloadavg()[0],
@@ -168,6 +189,9 @@ def commands(folder: Path) -> Iterator[dict[str, Any]]:
     seconds = min(float(timed([sys.executable, "-c", LOAD], cache)[2]) for _ in range(REPEATS))
     yield row(LOADED, GOALS[LOADED], seconds, seconds)
     yield row(SINGLE, GOALS[SINGLE], *timed([*THERMOSTATS, "report", "C17", "--out", str(folder / "one")], cache)[:2])
+    measure = [*THERMOSTATS, "measure", str(shipped_models()[0]), "--what", "gains", "--data", str(folder / "measured")]
+    timed(measure, cache)
+    yield row(MEASURED, GOALS[MEASURED], *least(measure, cache))
 
 
 def cold(folder: Path) -> Iterator[dict[str, Any]]:
@@ -201,7 +225,25 @@ def memory(folder: Path) -> Iterator[dict[str, Any]]:
     yield row(f"memory of the cold report, all processes: {held:.2f} GB", MEMORY_GOAL, math.nan, math.nan)
 
 
-PARTS = {"commands": commands, "cold": cold, "drawn": drawn, "many": many, "memory": memory}
+def large(folder: Path) -> Iterator[dict[str, Any]]:
+    """Millions of rows by joins.py, a fit of 2,000 models, and λ of 1,000 by lineage.py."""
+    here = Path(__file__).parent
+    timed([sys.executable, str(here / "joins.py"), str(folder)], folder / "joins")
+    steps = pd.read_csv(RESULTS / "joins.csv").set_index(["models", "step"]).loc[ALL]
+    for step, goal in OF_JOINS.items():
+        seconds, held = float(steps.loc[step, "cpu_seconds"]), f"{steps.loc[step, 'gigabytes']:.2f} GB"
+        memory = "" if goal.gigabytes is None else f", ≤ {goal.gigabytes:g} GB"
+        before = f"{goal.before:g}" + ("" if goal.gigabytes_before is None else f", {goal.gigabytes_before:g} GB")
+        what = f"{step}, two million rows: {held}"
+        yield row(what, f"≤ {goal.seconds:g} CPU-s{memory}", seconds, math.nan, before)
+    seconds = float(timed([sys.executable, "-c", FIT], folder / "fits", PYTHONPATH=str(here))[2])
+    yield row(HERITAGE, GOALS[HERITAGE], seconds, math.nan)
+    timed([sys.executable, str(here / "lineage.py"), "--speed"], folder / "fits")
+    first = pd.read_csv(RESULTS / "lineage-speed.csv").iloc[0]
+    yield row(LINEAGE, GOALS[LINEAGE], float(first["CPU-s of the tree"] + first["CPU-s of λ"]), math.nan)
+
+
+PARTS = {"commands": commands, "cold": cold, "drawn": drawn, "many": many, "memory": memory, "large": large}
 
 
 def tests(folder: Path) -> list[dict[str, Any]]:

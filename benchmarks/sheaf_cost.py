@@ -25,7 +25,7 @@ from results import RESULTS, markdown
 from scipy.optimize import curve_fit
 from scipy.stats import t as student
 
-from thermostats.measurement.attention import ValueSpectra, multi_head_trace
+from thermostats.measurement.sheaf import ValueSpectra, multi_head_trace
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)

@@ -88,8 +88,7 @@ expanding = features.assign(expands=features["penultimate_gain"] > 1)
 line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
 share = thermostats.fit_share(expanding, "expands")
 crowding = thermostats.fit_crowding(features)
-kleiber = thermostats.fit_kleiber(features)
-print(*[f"{each.law.name}: {each.status}" for each in (line, share, crowding, kleiber)], sep="\n")
+print(*[f"{each.law.name}: {each.status}" for each in (line, share, crowding)], sep="\n")
 
 # %% [markdown]
 # What a session chooses once holds for the fits that follow, in all their tables.

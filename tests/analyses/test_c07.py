@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, verdict
 
 from thermostats.claims.result import Result
-from thermostats.measurement.attention import dense_operator
+from thermostats.measurement.sheaf import dense_operator
 
 
 def test_dense_operator_is_the_kronecker_product() -> None:

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 MADE = ("cli.md", "gallery.md", "models.md", "tables.md")
 """Pages that follow from the code; `docs/generate.py` writes them."""
 PAGES = sorted(
-    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md"]
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", ROOT / "RELEASING.md"]
     + [page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "reference" or page.name not in MADE]
 )
 FENCE = re.compile(

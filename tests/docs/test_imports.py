@@ -45,6 +45,15 @@ def test_pymc_and_arviz_are_known_where_models_are_declared_and_drawn() -> None:
     }
 
 
+def test_no_claim_needs_torch_to_be_read() -> None:
+    code = (
+        "import sys\nfrom thermostats.claims.run import claims\nfrom thermostats.tables.folders import shipped\n"
+        "print(len(claims(shipped('analyses'))), *sys.modules.keys() & {'torch', 'transformers', 'gguf'})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == [str(len(list((ROOT / "analyses").glob("*.py"))))]
+
+
 def test_every_law_takes_any_frame_and_can_be_read_again() -> None:
     """`fits` binds an argument `table` and keeps the call for a saved fit; a lineage has `rows` and a tree."""
     page = (ROOT / "docs" / "reference" / "api" / "fits.md").read_text(encoding="utf-8")

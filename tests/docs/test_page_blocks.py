@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -58,6 +59,28 @@ def test_what_is_not_run_says_why() -> None:
             shell = block.language in {"sh", "bash"}
             assert not shell or block.note.startswith("not run: "), f"{name}:{block.line} neither runs nor says why not"
             assert not block.note or block.note.startswith(("file: ", "not run: ", NEEDS)), f"{name}: {block.note}"
+
+
+def test_every_task_begins_with_ten_lines_that_run() -> None:
+    nav = re.search(r"^nav:\n(.*?)^\S", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert nav
+    sections = {
+        title: re.findall(r"how-to/\S+\.md", pages)
+        for title, pages in re.findall(r"^  - (.+):\n((?: {6,}.*\n)+)", nav[1], re.MULTILINE)
+    }
+    tasks = {title: pages for title, pages in sections.items() if pages}
+    sorted_in = [page for pages in tasks.values() for page in pages]
+    assert sorted(sorted_in) == sorted(f"how-to/{page.name}" for page in ROOT.glob("docs/how-to/*.md"))
+    assert len(tasks) == 5
+    for first, *_ in tasks.values():
+        opening = (ROOT / "docs" / first).read_text(encoding="utf-8").partition("\n## ")[0]
+        running = [block for block in blocks(opening) if block.language in RUN and not block.note]
+        lines = [line for block in running for line in block.code.splitlines() if _is_code(block.language, line)]
+        assert 0 < len(lines) <= 10, f"{first} begins with {len(lines)} lines that run"
+
+
+def _is_code(language: str, line: str) -> bool:
+    return line.startswith("$ ") if language == "console" else bool(line.strip())
 
 
 def test_most_blocks_run() -> None:

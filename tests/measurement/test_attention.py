@@ -15,8 +15,7 @@ import tiny
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement import attention
-from thermostats.measurement import attention as sheaf
+from thermostats.measurement import attention, sheaf
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.checkpoint import split
 from thermostats.measurement.forward import Decoder, in_turn, input_of, submodule

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thermostats.measurement import attention as sheaf
+from thermostats.measurement import sheaf
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import validate
 

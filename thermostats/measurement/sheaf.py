@@ -1,0 +1,217 @@
+"""Measures of the sheaf Laplacian of attention weights, rows of the table `attention`, and the identities behind them.
+
+Of arrays alone: nothing here needs torch, so that claims may ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Row = dict[str, object]
+MEASURES = (
+    *("trace", "self_attention", "graph_lambda2", "laplacian_min", "laplacian_max"),
+    *("entropy", "distance", "operator_norm", "contraction_ratio"),
+)
+OF_EDGES = ("graph_lambda2", "laplacian_min", "laplacian_max", "contraction_ratio")
+ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
+NOT_FINITE = "attention or W_V is not finite"
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class ValueSpectra:
+    """Squared singular values of W_V of every query head, descending; shape (H, d_h)."""
+
+    squared: Floats
+
+    @property
+    def frobenius_squared(self) -> Floats:
+        """‖W_V^h‖_F², shape (H,)."""
+        return np.asarray(self.squared.sum(axis=1))
+
+    @property
+    def spectral(self) -> Floats:
+        """‖W_V^h‖₂, shape (H,)."""
+        return np.asarray(np.sqrt(self.squared.max(axis=1, initial=0.0)))
+
+
+def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
+    """Spectra of W_V^h from its Gram matrices W_V^h W_V^hᵀ in float64; `heads` has shape (H, d_h, d).
+
+    Values under max(d_h, d)·ε·σ_max² are zeros of a rank-deficient head that rounding has blurred, and set to zero.
+    """
+    if not np.isfinite(heads).all():
+        return ValueSpectra(np.full(heads.shape[:2], np.nan))
+    wide = heads.astype(np.float64)
+    squared = np.linalg.eigvalsh(wide @ wide.transpose(0, 2, 1))[:, ::-1]
+    floor = max(heads.shape[1:], default=0) * EPSILON * squared.max(axis=1, initial=0.0)
+    return ValueSpectra(np.where(squared > floor[:, None], squared, 0.0))
+
+
+def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, Floats]:
+    """Every measure of the table `attention` per head, each of shape (H,).
+
+    `attention` has shape (H, n, n), row i the weights with which token i attends. Edges are all pairs of tokens, and
+    the operator norm of edge {i, j} is √(A_ij + A_ji)·‖W_V^h‖₂, one term of which is zero under causal masking.
+    Entropy (nat) and distance (tokens) are means over rows, each row scaled to sum 1 as attention sinks take a share.
+    With one token, what needs an edge is NaN.
+    """
+    A = np.asarray(attention, np.float64)
+    n = A.shape[1]
+    sums, diagonal = A.sum(axis=(1, 2)), A.trace(axis1=1, axis2=2)
+    measured = {"trace": (sums - diagonal) * spectra.frobenius_squared, "self_attention": diagonal / n}
+    measured["entropy"], measured["distance"] = _entropy_and_distance(A)
+    if n > 1:
+        graph = np.asarray(np.linalg.eigvalsh(graph_laplacian(A)), np.float64)
+        edges = np.tril_indices(n, -1)
+        measured |= {
+            "graph_lambda2": np.maximum(graph[:, 1], 0.0),
+            "laplacian_min": _smallest_positive(graph, n * EPSILON) * _smallest_positive(spectra.squared, 0.0),
+            "laplacian_max": graph[:, -1] * spectra.squared.max(axis=1, initial=0.0),
+            "contraction_ratio": np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]].mean(axis=1),
+        }
+    else:
+        measured |= dict.fromkeys(OF_EDGES, np.full(A.shape[0], np.nan))
+    measured["operator_norm"] = measured["contraction_ratio"] * spectra.spectral
+    return measured
+
+
+def graph_laplacian(attention: Floats) -> Floats:
+    """L_G = D − w, w_ij = (A_ij + A_ji)/2 for i ≠ j; shape (…, n, n)."""
+    weights = (attention + np.swapaxes(attention, -1, -2)) / 2
+    index = np.arange(attention.shape[-1])
+    weights[..., index, index] = 0.0
+    laplacian = -weights
+    laplacian[..., index, index] = weights.sum(axis=-1)
+    return laplacian
+
+
+def layer_rows(
+    attention: NDArray[Any], spectra: ValueSpectra, published: ValueSpectra, *, layer: int, prompt_id: str
+) -> list[Row]:
+    """Rows of the table `attention`, without run_id, of one layer and prompt: per head, all heads, published variants.
+
+    All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per head, so traces
+    add and the extreme eigenvalues are the extremes over heads; every other measure is the mean over heads.
+    `published` are the spectra of W_V as the study cut it, for the variants `first_head` and `multi_head`.
+    """
+    A = np.asarray(attention, np.float64)
+    row = partial(_row, layer, prompt_id)
+    heads = range(A.shape[0])
+    if not (np.isfinite(A).all() and np.isfinite(spectra.squared).all()):
+        return [row(label, "exact", {}, NOT_FINITE) for label in (*(str(h + 1) for h in heads), "")]
+    measured = head_measures(A, spectra)
+    missing = ONE_TOKEN if A.shape[1] == 1 else ""
+    rows = [row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing) for h in heads]
+    rows.append(row("", "exact", _all_heads(measured), missing))
+    traces = {
+        "printed_factor": printed_factor_trace(A, spectra),
+        "first_head": first_head_trace(A, published),
+        "multi_head": multi_head_trace(A, published),
+    }
+    return rows + [row("", name, {"trace": value}, "") for name, value in traces.items()]
+
+
+def proxy_row(layer: int, spectral_norm: float) -> Row:
+    """The published `proxy` of a layer, ‖W_V‖₂² of its whole W_V; no prompt enters."""
+    missing = "" if np.isfinite(spectral_norm) else NOT_FINITE
+    return _row(layer, "", "", "proxy", {"trace": spectral_norm**2}, missing)
+
+
+def first_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
+    """Published: (Σ Ā − tr Ā)·‖W_V^(first head)‖_F² with the attention Ā averaged over heads."""
+    mean = attention.mean(axis=0)
+    return float((mean.sum() - np.trace(mean)) * spectra.frobenius_squared[0])
+
+
+def multi_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
+    """Published: Σ_h (Σ A^h − tr A^h)·‖W_V^h‖_F²."""
+    factors = attention.sum(axis=(1, 2)) - attention.trace(axis1=1, axis2=2)
+    return float(factors @ spectra.frobenius_squared)
+
+
+def printed_factor_trace(attention: Floats, spectra: ValueSpectra) -> float:
+    """As printed in the preprint's equation 4: Σ_h (Σ A^h − n)·‖W_V^h‖_F², zero but for rounding under a softmax."""
+    factors = attention.sum(axis=(1, 2)) - attention.shape[1]
+    return float(factors @ spectra.frobenius_squared)
+
+
+def _all_heads(measured: dict[str, Floats]) -> dict[str, float]:
+    together = {name: float(values.mean()) for name, values in measured.items()}
+    together["trace"] = float(measured["trace"].sum())
+    finite = measured["laplacian_min"][np.isfinite(measured["laplacian_min"])]
+    together["laplacian_min"] = float(finite.min()) if finite.size else float("nan")
+    together["laplacian_max"] = float(measured["laplacian_max"].max())
+    return together
+
+
+def _row(layer: int, prompt_id: str, head: str, variant: str, values: dict[str, float], missing: str) -> Row:
+    key = {"layer": layer, "head": head, "prompt_id": prompt_id, "variant": variant}
+    return {**key, **{name: values.get(name, float("nan")) for name in MEASURES}, "missing": missing}
+
+
+def _smallest_positive(values: Floats, relative: float) -> Floats:
+    """Smallest entry of each row above `relative` times the row's largest; NaN where there is none."""
+    floor = np.maximum(relative * values.max(axis=1, initial=0.0), 0.0)
+    smallest = np.where(values > floor[:, None], values, np.inf).min(axis=1, initial=np.inf)
+    return np.where(np.isfinite(smallest), smallest, np.nan)
+
+
+def _entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
+    sums, index = A.sum(axis=2, keepdims=True), np.arange(A.shape[1])
+    rows = np.divide(A, sums, out=np.zeros_like(A), where=sums > 0)
+    logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
+    apart = np.abs(index[:, None] - index[None, :])
+    return -(rows * logs).sum(axis=2).mean(axis=1) + 0.0, (rows * apart).sum(axis=2).mean(axis=1)
+
+
+def dense_operator(A: Floats, W: Floats) -> Floats:
+    """δᵀδ, H·n·d squared, on the stalks of all heads, of attention A (H × n × n) and value maps W (H × d_h × d).
+
+    δ maps a token's stalk of head h to √w_ij (W^h x_i − W^h x_j) on edge {i, j}, w_ij = (A_ij + A_ji)/2.
+    """
+    (H, n, _), (_, d_h, d) = A.shape, W.shape
+    rows = []
+    for h, i in np.ndindex(H, n):
+        for j in range(i):
+            delta = np.zeros((d_h, H, n, d))
+            weight = np.sqrt((A[h, i, j] + A[h, j, i]) / 2)
+            delta[:, h, i], delta[:, h, j] = weight * W[h], -weight * W[h]
+            rows.append(delta.reshape(d_h, -1))
+    coboundary = np.vstack(rows)
+    return np.asarray(coboundary.T @ coboundary)
+
+
+def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int) -> pd.DataFrame:
+    """Relative residual of every identity against the dense operator on one random example a size (n, H, d_h, d).
+
+    Tr(L_F) = (Σ A − tr A)·‖W_V‖_F² for one head; the Laplacian of H heads is block-diagonal, so that traces add.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    for n, H, d_h, d in sizes:
+        A = np.tril(rng.exponential(size=(H, n, n)))
+        A /= A.sum(axis=2, keepdims=True)
+        W = rng.normal(size=(H, d_h, d))
+        dense, spectra = dense_operator(A, W), value_spectra(W)
+        total, by_formula = np.trace(dense), head_measures(A, spectra)["trace"]
+        inside = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
+        traces = np.diag(dense).reshape(H, -1).sum(axis=1)
+        rows.append(
+            {
+                **{"n": n, "H": H, "d_h": d_h, "d": d},
+                "trace_of_the_dense_operator": total,
+                "outside_the_blocks": np.abs(np.where(inside, 0.0, dense)).max() / np.abs(dense).max(),
+                "trace_by_formula": np.abs(by_formula / traces - 1).max(),
+                "trace_as_printed": abs(printed_factor_trace(A, spectra) / total - 1),
+                "traces_add": abs(by_formula.sum() / total - 1),
+            }
+        )
+    return pd.DataFrame(rows)
