@@ -192,8 +192,13 @@ def contraction(evidence: Evidence) -> Result:
     """Does the formula give the layer of a curve that no change of weights moves?"""
     rows = ENOUGH.of(of_curve(evidence))
     errors = {"formula": rows["error_formula"].mean(), "half": rows["error_half"].mean()}
-    nearest = int((rows["error_formula"] < rows["error_half"]).sum())
-    return over_groups(rows).adding(words={**errors, "nearer": nearest, "first": (rows["layer"] == 0).mean()})
+    inside = rows[rows["formula"] < rows["n_layers"]]
+    words = {
+        "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
+        "first": (rows["layer"] == 0).mean(),
+        "inside": {"n": len(inside), "formula": inside["error_formula"].mean(), "half": inside["error_half"].mean()},
+    }
+    return over_groups(rows).adding(words={**errors, **words})
 
 
 if __name__ == "__main__":
