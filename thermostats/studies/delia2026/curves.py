@@ -50,7 +50,7 @@ def outcomes(*left_out: str) -> dict[str, Option]:
     return {SHORT[gain.column]: {"outcome": f"log({gain.column})"} for gain in chosen}
 
 
-READ: Mapping[str, Option] = {"penultimate block, as read": {"outcome": f"log({READ_GAIN})"}}
+READ: dict[str, Option] = {"penultimate block, as read": {"outcome": f"log({READ_GAIN})"}}
 """The gain of what blocks read of the stream, of the models of which any source knows it."""
 SHORT = {
     "penultimate_gain": "penultimate block",
