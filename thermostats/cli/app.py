@@ -129,6 +129,7 @@ def join(
     states: Annotated[
         str, typer.Option("--states", help="Of fewer than L + 1 norms: inputs or outputs of the blocks.")
     ] = "",
+    form: Annotated[str, typer.Option("--form", help="Of norms by hooks of TransformerLens: raw or centred.")] = "",
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
     accept: Annotated[
@@ -161,6 +162,7 @@ def join(
         "recipe": recipe,
         "constants": dict(c.split("=", 1) for c in constants or ()),
         "states": states,
+        "form": form,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415 - pandas
