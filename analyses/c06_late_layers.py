@@ -11,7 +11,7 @@ from scipy import stats
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.many import Many, exponential
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
@@ -120,7 +120,7 @@ def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
         t = stats.ttest_ind(outcomes["log_late"][:, codes == code], np.delete(means, code, 1), axis=1, equal_var=False)
         low, high = t.confidence_interval(LEVEL)
         ratio = means[:, code] - np.delete(means, code, axis=1).mean(axis=1)
-        recipes.append({RATIO.name: Many(*np.exp([ratio, low, high]), t.pvalue)})
+        recipes.append({RATIO.name: exponential(Many(ratio, low, high, t.pvalue))})
     return {"recipes": recipes}
 
 

@@ -187,8 +187,8 @@ def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
 
 
 def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:
-    assert levels.bound(np.arange(1, 100) / 100, 0.05) == 0.05  # four of 99 lie below: (4 + 1)/(99 + 1)
-    assert levels.bound(np.full(99, 0.2), 0.05) == 0.2
+    assert levels.bound(np.arange(1, 100) / 100, 0.05) == 0.04999  # four of 99 lie below: (4 + 1)/(99 + 1)
+    assert levels.bound(np.full(99, 1 / 60), 0.05) == 0.01666  # not 0.01667: what ties with it is not below it
     assert levels.bound(np.r_[np.zeros(12), np.ones(87)], 0.05) == 0.0
     assert levels.bound(np.zeros(10), 0.05) == 0.0
     grid = np.r_[np.full(12, 1 / 21), np.full(88, 0.5)]  # permutations whose floor comes up in 12%

@@ -61,6 +61,8 @@ NAMES = ("model_id", "heritage", "family", "recipe", "pair", "source")
 """Columns of names that make units their own where a study is multiplied."""
 TIPPED = ("normal", "lognormal")
 """Kinds of errors for which tipping points are asked."""
+DIGITS = 4
+"""Figures of a bound."""
 WORDS = ("size", "kind")
 """What of a point is no number."""
 
@@ -183,9 +185,14 @@ def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -
 
 
 def bound(levels: Array, share: float) -> float:
-    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too frequent."""
+    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too frequent.
+
+    It is rounded down to `DIGITS`, below a level that ties with it: tables keep no more, and a tie is not below it.
+    """
     allowed = math.floor(share * (len(levels) + 1) + 1e-9) - 1
-    return float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
+    x = float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
+    unit = 10.0 ** (math.floor(math.log10(x)) + 1 - DIGITS) if x > 0 else 1.0
+    return float(f"{math.floor(x * (1 - 1e-9) / unit) * unit:.{DIGITS}g}")
 
 
 def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
@@ -498,8 +505,6 @@ def plain(rows: pd.DataFrame) -> pd.DataFrame:
 def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
     """A study so many times as large, each copy of the rows with names of its own."""
     names = ("prompt_id",) if trial.larger == "prompt" else NAMES
-    copies = [
-        rows.assign(**{name: rows[name].astype(str) + f" {copy}" for name in names if name in rows})
-        for copy in range(times)
-    ]
-    return pd.concat(copies, ignore_index=True)
+    many = pd.concat([rows] * times, ignore_index=True)
+    copy = pd.Series(np.repeat([f" {copy}" for copy in range(times)], len(rows)))
+    return many.assign(**{name: many[name].astype(str) + copy for name in names if name in many})

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import statsmodels.formula.api as smf
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from patsy import PatsyError  # type: ignore[import-untyped]
 from scipy import stats
 from statsmodels.regression.linear_model import OLSResults, RegressionResultsWrapper
@@ -297,7 +297,7 @@ def within_correlation(
     )
 
 
-def _resampled(a: Array, b: Array, prompts: Array, *, ranked: bool) -> Array:
+def _resampled(a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool) -> Array:
     """Correlation of every column (model) of a and b over resampled rows, resample × model; NaN where nothing varies.
 
     A row counts as often as it is drawn; its rank among those drawn is Σ_j w_j ([x_j < x] + ½ [x_j = x]), w_j how often
@@ -315,7 +315,7 @@ def _resampled(a: Array, b: Array, prompts: Array, *, ranked: bool) -> Array:
         return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
 
     each = [(times * standardised(a[:, k]) * standardised(b[:, k])).sum(axis=1) for k in range(m)]
-    return np.clip(np.stack(each, axis=1), -1.0, 1.0)
+    return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
 
 
 def ols(frame: pd.DataFrame, formula: str) -> Any:

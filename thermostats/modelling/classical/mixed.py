@@ -307,8 +307,8 @@ def shares_of_rows(tables: Array, *, seed: int) -> Many:
         return np.asarray(parts[0] / parts.sum(axis=0))
 
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    ends = np.stack([np.quantile(share(each / drawn), tails) for each in ss], axis=1)
-    return Many(share(ss / df), *ends, np.full(studies, math.nan))
+    lower, upper = np.stack([np.quantile(share(each / drawn), tails) for each in ss], axis=1)
+    return Many(share(ss / df), lower, upper, np.full(studies, math.nan))
 
 
 def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, Array, Array]:

@@ -53,7 +53,8 @@ def _ratio(name: str, y: Array, x: Array) -> Array:
 
 def _in_parts(of: Callable[[Array], Array], y: Array) -> Many:
     parts = np.concatenate([of(y[at : at + STUDIES]) for at in range(0, len(y), STUDIES)], axis=1)
-    return Many(*parts, np.full(len(y), np.nan))
+    estimate, lower, upper = parts
+    return Many(estimate, lower, upper, np.full(len(y), np.nan))
 
 
 def slopes_by_corpus(rows: pd.DataFrame, outcomes: Outcomes) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
 
     def summed(values: Array) -> Array:
         """Sums by cell without each group, study × (whole, groups) × cell."""
-        return np.einsum("kr,sr,rc->skc", kept, values, of_cell, optimize=True)
+        return np.asarray(np.einsum("kr,sr,rc->skc", kept, values, of_cell, optimize=True))
 
     a1, b1 = summed(a[None]), summed(b)
     pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
