@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped, untried
+from matplotlib.figure import Figure
 
 from thermostats.claims import levels
 from thermostats.claims.worlds import Random
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
+from thermostats.plots.general import forest
 from thermostats.studies.delia2026 import hierarchy
 
 GAIN = "penultimate_gain"
@@ -86,3 +88,20 @@ def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:
     in_curve = {option["outcome"] for option in curve.choices["gain"].values()}
     assert asked == {GAIN}
     assert in_curve == {f"log({gain})" for gain in (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate")}
+
+
+def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:
+    c04 = analysis("c04")
+    tables = shipped().fork().named("published")
+    trials = {name: c04.TRIALS[name] for name in ("architecture", "geometry", "size")}
+    parts = {name: trial.test(trial.of(tables, c04.GAIN)) for name, trial in trials.items()}
+    table = c04.both_halves(parts).set_index("what")
+    assert list(table.index[:3]) == ["lab", "shape and size", "lab − shape and size"]
+    heads = {"lab − shape and size": "architecture", table.index[3]: "geometry", table.index[6]: "size"}
+    for what, name in heads.items():
+        head = parts[name].headline
+        assert tuple(table.loc[what]) == (head.value, head.lower, head.upper)
+    assert all(what.startswith("shape − size: ") for what in table.index[3:6]) and len(table) == 8
+    axes = Figure().add_subplot()
+    forest(table.reset_index(), axes, label="what")
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(table.index)

@@ -33,7 +33,7 @@ FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
     "n02": ("third", "third_given_corpus"),
     "n03": ("third.depth", "third.density", "third.shape"),
-    "n04": ("third", "third_tuning"),
+    "n04": ("third", "third_tuning", "third_stiffness"),
     "n05": ("third.log_wv", "third.log_wo", "third_mediation"),
 }
 STRONG = CrossedWorld("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
@@ -79,6 +79,9 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
         ("n04", "third", STRONG, {"early": 0.0}, NO),
         ("n04", "third_tuning", STRONG, {"crossing": 24}, YES),
         ("n04", "third_tuning", STRONG, {"crossing": 0}, NO),
+        ("n04", "third_stiffness", STRONG, {"crossing": 0, "stiff": 0.1}, YES),
+        ("n04", "third_stiffness", STRONG, {"crossing": 0, "stiff": 10.0}, NO),
+        ("n04", "third_stiffness", STRONG, {"crossing": 0}, OPEN),
         ("n05", "third.log_wv", STRONG, {"follows": 0.5}, YES),
         ("n05", "third.log_wv", STRONG, {"follows": 0.0}, NO),
         ("n05", "third_mediation", WEAK, {"through": 0.5}, YES),

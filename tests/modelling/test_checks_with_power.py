@@ -52,6 +52,8 @@ def test_statistics_are_those_of_textbooks() -> None:
     assert values["largest residual"] == pytest.approx(np.abs(scaled).max())
     assert values["skew of residuals"] == pytest.approx(abs(stats.skew(r)))
     assert values["two heaps of residuals"] == pytest.approx(-stats.kurtosis(r, fisher=False))
+    along = [abs(stats.spearmanr(np.abs(scaled), x).statistic) for x in d.x.T]
+    assert values["spread along a covariate"] == pytest.approx(max(along))
     size = pd.Series(np.abs(scaled)).groupby(d.groups)
     between = (size.size() * (size.mean() - np.abs(scaled).mean()) ** 2).sum() / np.abs(scaled).mean() ** 2
     assert values["spread by group"] == pytest.approx(between)
@@ -111,10 +113,21 @@ def test_the_rates_that_ship_keep_what_is_promised(alarms: Any) -> None:
 def test_limits_of_the_line_are_what_they_are_set_for(alarms: Any) -> None:
     table = pd.read_csv(alarms.LIMITS)
     assert list(table["design"]) == list(alarms.DESIGNS)
+    tail = FALSE_ALARM / 2
     for row in table.itertuples():
-        tail = FALSE_ALARM / 2
-        low, high = stats.binom.ppf(tail, row.data_sets, FAILS), stats.binom.isf(tail, row.data_sets, FAILS)
-        assert low <= row.failed <= high, row
+        for count, rate in ((row.failed, checks.SURPRISING), (row.warned, checks.ODD)):
+            low, high = stats.binom.ppf(tail, row.data_sets, rate), stats.binom.isf(tail, row.data_sets, rate)
+            assert low <= count <= high, row
+
+
+def test_spread_along_a_covariate_is_noticed_by_the_statistic_that_is_there_for_it() -> None:
+    """160 models, SD that grows e^0.9-fold over one SD: the statistic is beyond all of 500 replicates."""
+    d, rng = design(160, 8), np.random.default_rng(2)
+    statistic = laws.statistics(d, ALL)["spread along a covariate"]
+    replicates = statistic(rng.standard_normal((500, 160)))
+    growing = np.exp(0.9 * d.x[:, 1]) * rng.standard_normal(160)
+    assert statistic(growing[None])[0] > replicates.max()
+    assert abs((statistic(rng.standard_normal((500, 160))) > np.median(replicates)).mean() - 0.5) < 0.1
 
 
 @pytest.mark.slow

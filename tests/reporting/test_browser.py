@@ -14,7 +14,7 @@ import pytest
 from thermostats.reporting.pages import atlas
 
 CLAIMS = ("c01", "c02", "c03", "c05")
-ABOUT = ("means.html", "methods.html", "data.html", "figures.html")
+ABOUT = ("growth.html", "methods.html", "data.html", "figures.html")
 OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), *ABOUT)
 PAGES = (*OURS, "atlas.html", "thermostats-report.html")
 LINES = "#atlas figure:not([hidden]) .line:not([hidden])"

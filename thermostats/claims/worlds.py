@@ -78,6 +78,7 @@ ALONG = {
     "predicted": "predicted gain",
     "published": "value of the published curve",
     "log_L": "depth",
+    "log_blocks": "depth",
     "log_rho": "head density",
     "log_rate": "rate",
     "log_embed": "scale of the embedding",
@@ -88,6 +89,7 @@ AMONG = {
     "apart": "in one recipe",
     "expander": "in models that expand",
     "cliche": "for clichés",
+    "dampens": "in models that dampen",
     "x corpus": "in recipes of one corpus",
     "english": "in recipes of the English corpus",
 }

@@ -368,8 +368,8 @@ def all_heads(tables: Evidence) -> pd.DataFrame:
 def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = stated(tables, CONSTANTS)
-    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
-    rows = rows.merge(shape, on="model_id").astype({"n_layers": float, "n_heads": float})
+    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]]
+    rows = rows.merge(shape.drop_duplicates("model_id"), on="model_id").astype({"n_layers": float, "n_heads": float})
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
     rows["half"] = L / 2
