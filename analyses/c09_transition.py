@@ -27,6 +27,8 @@ SCALE = 10.0
 CLAIMED = 25.0 - 15.7
 """Points of depth by which the formula is nearer, as published across heritages."""
 GAINED = "error of L/2 minus error of the formula"
+LEAST_IN_SCOPE = 3
+"""Models that a comparison needs."""
 OVER_LABS = "error of other labs' mean fraction minus error of the formula"
 NEARER = Above(GAINED, 0)
 MEAN = Posterior("mean difference of the errors > 0", draws=V("mean") > 0)
@@ -37,6 +39,8 @@ COLUMNS = ["kind", "model_id", "heritage", "n_layers", "n_heads", "layer", "form
 SHOWN = {one.column: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
 MEASURABLE = ("steepest", "first_sign_change")
 """Definitions that rows of other sets of evidence have; the others are of the study's files."""
+OUT_OF_SCOPE = "alibi"
+"""Position scheme that the study's limitations exclude."""
 CLAIM = Claim.read(__file__)
 
 
@@ -78,6 +82,17 @@ def compared(rows: pd.DataFrame) -> Result:
     return nearer(gained_by(rows, "error_half")).adding(words=words)
 
 
+def within_scope(rows: pd.DataFrame) -> dict[str, Any]:
+    """The same comparison without models that the study itself puts out of the formula's scope; empty without any."""
+    outside = rows["position_scheme"] == OUT_OF_SCOPE
+    if not outside.any() or (~outside).sum() < LEAST_IN_SCOPE:
+        return {}
+    inside = compared(rows[~outside].reset_index(drop=True))
+    errors = {name: inside.words[name] for name in ("formula", "half")}
+    names = {"out": rows.loc[outside, "model_id"].tolist(), "n": inside.n_models}
+    return names | errors | {"gained": inside.headline, "verdict": NEARER.verdict(inside)}
+
+
 def line(rows: pd.DataFrame) -> Inference:
     """The mean difference of the errors, labs with levels of their own; empty for too few models."""
     if len(rows) < LEAST:
@@ -111,7 +126,7 @@ def error(evidence: Evidence, definition: Case) -> Result:
     rows = predicted(evidence)
     part, calibrated = by_definition(evidence, definition), rows[rows["kind"] == "calibration"].reset_index(drop=True)
     audit = layers.error_audit(evidence, rows, definition.column)
-    found = compared(part).adding(audit=audit, inference=line(part))
+    found = compared(part).adding(audit=audit, inference=line(part), words={"scope": within_scope(part)})
     if definition.id == "figure_5":
         draw = partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN)
         return found.adding(table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows))

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from source import Source, Tables
+from source import Tables
 
 from thermostats.tables.column_map import CENTRED
+from thermostats.tables.provenance import Source
 
 SOURCE = Source(
     name="ie7374-gpt2-pythia",

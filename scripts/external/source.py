@@ -1,4 +1,4 @@
-"""What is declared of a source, and how its figures become rows of the package's tables."""
+"""How the figures of a source become rows of the package's tables."""
 
 from __future__ import annotations
 
@@ -9,28 +9,11 @@ from typing import Any
 import pandas as pd
 
 from thermostats.tables.column_map import CENTRED, RAW, as_read_of, ratios
+from thermostats.tables.provenance import Source
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import EXTERNAL, dtypes
 
 Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Source:
-    """Whose figures, from where and on what terms."""
-
-    name: str
-    """Folder of its files, and what its rows are called in the column `source`."""
-    title: str
-    address: str
-    commit: str
-    licence: str
-    """SPDX identifier."""
-    licence_file: str = "LICENSE"
-    """File among its own that holds the licence; empty: it has none, and `licence_by` says who states it."""
-    licence_by: str = ""
-    left_out: str = ""
-    """What of its files is not taken, and why."""
 
 
 @dataclass

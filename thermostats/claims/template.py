@@ -110,7 +110,7 @@ class Template:
         parts = self.sections.get(finding, self.sections.get(finding.partition(".")[0], {}))
         source = parts.get(part, "")
         try:
-            return _environment().from_string(source).render(values).strip()
+            return filled(source, values)
         except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
             where = f"{self.path.name}, ## {finding}, ### {part}"
             raise DataError("the words do not fit the result", where=where, got=str(error)) from error
@@ -141,6 +141,11 @@ def _items(text: str) -> tuple[str, ...]:
 def _parts(body: str) -> dict[str, str]:
     head, *parts = re.split(r"^### +(.+)\n", body, flags=re.M)
     return {"": head.strip()} | {name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def filled(words: str, values: Mapping[str, Any]) -> str:
+    """Words with their numbers; raises jinja2.TemplateError for a value that is not there."""
+    return _environment().from_string(words).render(values).strip()
 
 
 def _environment() -> jinja2.Environment:

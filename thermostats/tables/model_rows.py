@@ -14,7 +14,7 @@ import pandas as pd
 from thermostats.errors import UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
-from thermostats.tables.evidence import POOLED, SETS, check_set, in_set, origin
+from thermostats.tables.evidence_sets import POOLED, SETS, check_set, in_set, origin
 from thermostats.tables.folders import own_files, own_folder, shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
@@ -209,7 +209,6 @@ def _recipe(rows: pd.DataFrame) -> pd.Series[str]:
     return rows["seed_of"].mask(rows["seed_of"] == "", rows["model_id"])
 
 
-LEVEL_MODEL_ROWS = 0.95
 SHALLOW = 2
 """Blocks of a model whose penultimate block is the first, which lifts the embedding: it has no penultimate gain."""
 LEFT_OUT = "left out"
@@ -259,7 +258,7 @@ def model_rows(
         error = estimates[gain]["e"]
     first = one_a_recipe(first.reset_index()).set_index("model_id")
     value, n = first[gain], first["n_prompts"]
-    half = stats.t.ppf((1 + LEVEL_MODEL_ROWS) / 2, n - 1) * error.reindex(first.index) * value
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
     layers = evidence.table("layers", position="last")
     block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()

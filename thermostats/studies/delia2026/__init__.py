@@ -64,4 +64,5 @@ STUDY = Study(
         )
     },
     pages={"figures": f"{HOME}.figures"},
+    account=f"{HOME}.growth",
 )

@@ -26,7 +26,7 @@ from thermostats.plots.general import (
     reference,
     scatter_labelled,
 )
-from thermostats.plots.labels import GROUND, name_ends, place_labels
+from thermostats.plots.point_names import GROUND, name_ends, place_labels
 from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, gains
 from thermostats.tables.model_rows import model_rows
 
