@@ -229,7 +229,7 @@ def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outco
 AT_REST, BOX = along("focal", ordered=False, group="family")
 
 
-def profiles(part: float, *, kind: str, **nuisances: float) -> World:
+def profiles(part: float, *, kind: str, **nuisances: Any) -> World:
     """The world of a part; in a sample without end the earlier blocks have (part − 1/2) log `STATED`."""
     errors = replace(AT_REST, kind=kind, **nuisances)
     words = f"earlier blocks with a part {declared(part)} of the penultimate one's difference, {errors.words}"

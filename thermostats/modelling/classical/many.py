@@ -136,6 +136,29 @@ def shares(outcomes: Array, against: float = 0.5) -> Many:
     return Many(k / n, lower[k], upper[k], p[k])
 
 
+def shares_in_groups(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
+    """Share p of true values of every study, n units in k groups, with the interval of their effective number.
+
+    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
+    distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201). Where p is 0 or 1, or groups do
+    not differ, v says nothing and n stands for n*. There is no p-value.
+    """
+    codes, names = pd.factorize(np.asarray(groups))
+    n, k, tail = outcomes.shape[1], len(names), (1 - LEVEL) / 2
+    if k < 2:
+        raise UsageError("one group has no spread over groups", where="groups", got=names[0], allowed="2 or more")
+    y = outcomes.astype(np.float64)
+    p = y.mean(axis=1)
+    by_group = (y - p[:, None]) @ (codes[:, None] == np.arange(k))
+    variance = k / (k - 1) * np.square(by_group).sum(axis=1) / n**2
+    most = np.minimum(n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0))
+    effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
+    x = p * effective
+    lower = np.where(x > 0, stats.beta.ppf(tail, x, effective - x + 1), 0.0)
+    upper = np.where(p < 1, stats.beta.isf(tail, x + 1, effective - x), 1.0)
+    return Many(p, lower, upper, np.full_like(p, math.nan))
+
+
 def counted(numbers: Array) -> Many:
     """Numbers without interval and p."""
     none = np.full(len(numbers), math.nan)
@@ -245,7 +268,7 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
     step = max(1, HELD // len(rearranged))
     parts = [
         (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - TOLERANCE).mean(axis=1)
-        for at in range(0, len(y), step)
+        for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)
 
@@ -262,6 +285,11 @@ def correlations_of(
         return {quantity: correlations(x, outcomes[outcome], groups=within, **how)}
 
     return at_once
+
+
+def shares_in_groups_of(quantity: str, column: str, group: str) -> AtOnce:
+    """The share of rows where a column is true in many studies at once, rows in groups."""
+    return lambda rows, outcomes: {quantity: shares_in_groups(outcomes[column], rows[group])}
 
 
 def shares_of(quantity: str, column: str, true: str = "", false: str = "", n: str = "") -> AtOnce:
