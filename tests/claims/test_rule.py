@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.judge import headline
+from thermostats.claims.judge import headline, wanted
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Estimate, Inference, Result, all_of
 from thermostats.claims.rule import (
     NEVER,
@@ -26,7 +26,6 @@ from thermostats.claims.rule import (
     Sometimes,
     V,
     Within,
-    wanted,
 )
 from thermostats.errors import DataError
 
