@@ -48,6 +48,13 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
     for table in (LAYERS, WIDE):
         done = pasted(refusal(table, tmp_path / "mine"), table)
         assert {each.table: each.added for each in done}["layers"] == 4
+    one = LAYERS.drop(columns="prompt").assign(model="a-2")
+    assert pasted(refusal(one, tmp_path / "mine"), one)[-1].added == 4
+    assert doubts_of(one) == "check which token's gains these are, whether they are means over prompts"
+    several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
+    for name in ("sentence", "Item no."):
+        theirs = several.rename(columns={"prompt": name})
+        assert _mapping(theirs, "x")["columns"][name] == "prompt_id" and _mapping(theirs, "x")["ignore"] == ["unit"]
     assert "which gain it is" in doubts_of(MODELS) and "unit of n_params" in doubts_of(MODELS)
     assert doubts_of(LAYERS) == "check which token's gains these are"
 

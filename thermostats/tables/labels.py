@@ -124,7 +124,7 @@ SYNONYMS = {
     "model_id": "model model_name name hf_id id checkpoint",
     "heritage": "lab labs organisation organization org company owner vendor developer group",
     "family": "families series",
-    "prompt_id": "prompt prompts prompt_name text_id text",
+    "prompt_id": "prompt prompts prompt_name text_id text sentence sentences",
     "layer": "block layer_no layer_idx layer_index layer_id",
     "n_layers": "layers depth num_hidden_layers num_layers n_layer blocks l",
     "n_heads": "heads num_attention_heads num_heads n_head h",

@@ -316,6 +316,8 @@ def doubts_of(frame: pd.DataFrame) -> str:
         doubts.append("which gain it is (last_gain, penultimate_gain, …)")
     if "position" in mapping.get("constants", {}):
         doubts.append(f"which token's {'norms' if 'norms' in mapping else 'gains'} these are")
+    if "prompt_id" in mapping.get("constants", {}):
+        doubts.append("whether they are means over prompts")
     if "norms" in mapping:
         doubts.append("whether the last norm is of the stream (last: normed, where it is that of hidden_states)")
     if norm := next((name for name in mapping.get("ignore", ()) if name == fitting("norm", [*map(str, frame)])), ""):
@@ -340,12 +342,15 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     elif by_layer and "gain_block" not in columns and (norm := fitting("norm", names)):
         norms = {"state": fitting("layer", names), "norm": norm, "last": STREAM}
         columns = {theirs: own for theirs, own in columns.items() if own != "layer" and theirs != norm}
+    if by_layer and not wide and (prompts := _telling_apart(frame, columns, norms)):
+        columns[prompts] = "prompt_id"
     if "model_id" not in columns.values() or (by_layer and not (wide or norms or {*columns.values()} - {*ROWS})):
         return {}
     used = {*columns, *norms.values()}
     spare = [name for name in names if name not in used and not (wide and _numbered(name, wide))]
     constants = {"source": source} if "source" not in columns.values() else {}
-    at = {"position": POSITION} if by_layer and "position" not in columns.values() else {}
+    fixed = {"position": POSITION, "prompt_id": ""} if by_layer else {}
+    at = {own: value for own, value in fixed.items() if own not in columns.values()}
     mapping: dict[str, Any] = {
         "table": "layers" if norms else "",
         "columns": columns,
@@ -356,6 +361,16 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "ignore": spare,
     }
     return {name: entry for name, entry in mapping.items() if entry}
+
+
+def _telling_apart(frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]) -> str:
+    """The one column that tells rows of a model and block apart; empty where prompts are known or nothing repeats."""
+    rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
+    key = [theirs for theirs, own in columns.items() if own in ("model_id", "layer")] + [*norms.values()][:1]
+    if "prompt_id" in columns.values() or not rows.duplicated(key).any():
+        return ""
+    apart = [name for name in rows if name not in columns and not rows.duplicated([*key, name]).any()]
+    return apart[0] if len(apart) == 1 else ""
 
 
 def _gain_of(names: Iterable[str]) -> str:
