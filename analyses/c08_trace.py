@@ -7,14 +7,20 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.rule import Decide, Each, Posterior, Some, V
+from thermostats.claims.rule import Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.counts import pairs_above, separation
 from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.curves import traces_by_file
 from thermostats.studies.delia2026.stated_facts import H4_V2
-from thermostats.studies.delia2026.weights_of_claims import FILES, OPT, mean_traces, subsampled, trace_audit
-from thermostats.studies.delia2026.weights_of_claims import GPT2_TRACES as GPT2
+from thermostats.studies.delia2026.weights_of_claims import (
+    FILES,
+    SMALL_OPT,
+    SMALLEST_GPT2,
+    mean_traces,
+    subsampled,
+    trace_audit,
+)
 from thermostats.studies.delia2026.weights_of_claims import traces_by_layer as by_layer
 
 ALPHA, SEED = 0.05, 8
@@ -24,9 +30,15 @@ FOLD, ALIKE = 26.0, 1.0
 """The published ratio of an expander's trace to a dampener's; traces of one kind differ by a factor e."""
 SHARE = V("share of pairs")
 AROUND = V("kinds on both sides of the other")
+MOST = 0.95
+"""Kinds of which fewer pairs are in order overlap; published is a ratio at which 99% are."""
 SEPARATES = Decide(
-    (Each("files", SHARE >= 1) | Each("files", SHARE <= 0)) & (SHARE.p <= ALPHA), Some("files", AROUND > 0)
+    Gate(Each("files", SHARE >= 1) | Each("files", SHARE <= 0))
+    & (SHARE.p <= ALPHA)
+    & ((SHARE >= MOST) | (SHARE <= 1 - MOST)),
+    Gate(Some("files", AROUND > 0)) & (SHARE < MOST) & (SHARE > 1 - MOST),
 )
+"""All pairs in order, or a kind on both sides of the other, is a fact about a sample; a share is about the kinds."""
 LARGER = Posterior("expanders have the larger log trace", draws=V("slope on expander") > 0)
 CLAIM = Claim.read(__file__)
 
@@ -76,8 +88,8 @@ def as_labelled(evidence: Evidence) -> Result:
     kinds = small["by_label"].reindex(before.index).to_numpy(bool)
 
     words = {
-        "alike": bool(small["by_label"][GPT2] == small["by_label"][OPT]),
-        "ratio": small["multi_head"][GPT2] / small["multi_head"][OPT],
+        "alike": bool(small["by_label"][SMALLEST_GPT2] == small["by_label"][SMALL_OPT]),
+        "ratio": small["multi_head"][SMALLEST_GPT2] / small["multi_head"][SMALL_OPT],
         "means": small.groupby("by_label")[["multi_head", "first_head"]].mean().reindex([True, False]),
         "disagree": list(rows.loc[rows["by_label"] != rows["by_gain"], "model_id"]),
         "missing": rows[rows["layers_missing"] > 0],

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.fit import fit as fit
+    from thermostats.modelling.fit_lineage import fit_lineage as fit_lineage
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.gain_rows import gain_rows as gain_rows
     from thermostats.modelling.heritage.prediction import predict_gain as predict_gain
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
-    from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.load_fit import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
@@ -71,7 +71,7 @@ _HOME = {
     "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
-    "fit_lineage": "thermostats.modelling.lineage",
+    "fit_lineage": "thermostats.modelling.fit_lineage",
     "fit_matched": "thermostats.modelling.matched",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",

@@ -18,7 +18,7 @@ from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
-from thermostats.modelling.means import fit_means
+from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pairs import fit_invariance, pairs_of
 from thermostats.modelling.populations import cells

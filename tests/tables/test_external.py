@@ -13,7 +13,7 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import provenance, store
-from thermostats.tables.evidence import EXTERNAL
+from thermostats.tables.evidence_sets import EXTERNAL
 from thermostats.tables.store import check_licence, check_licences
 
 ROOT = Path(__file__).parents[2]

@@ -37,6 +37,9 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 EXPENSIVE = 20.0
 """CPU-seconds that `thermostats report --calibrate` may take for one finding."""
+ROUNDED = 5e-4
+"""By how much of it a bound of the table, of four digits, may lie above what was simulated: a level that equals the
+bound, such as the least p of a permutation, must not lie below it for that."""
 RETRIED = 2
 """Worst worlds that it simulates on the rows at hand."""
 COLUMNS = {
@@ -53,14 +56,19 @@ class Side:
     """One side of a rule on one design: its rows of the table."""
 
     rows: pd.DataFrame
+    tried: bool = False
+    """Whether the rule was tried on the design, with this side or the other."""
 
     def limit(self, box: str = PLAUSIBLE) -> float:
-        """α*: the level below which the side is given, in the worst world of a box; NaN where that is not known."""
+        """α*: the level below which the side is given, in the worst world of a box; NaN for a rule that was not tried.
+
+        0 where the rule was tried, but not in a world in which this side is false: it is never given.
+        """
         of_box = self.rows[self.rows["box"] == box]
-        return float(of_box["bound_05"].min()) if len(of_box) else math.nan
+        return float(of_box["bound_05"].min()) if len(of_box) else 0.0 if self.tried else math.nan
 
     def gives(self, level: float, box: str = PLAUSIBLE) -> bool:
-        """Whether a level is small enough; where no world was tried 5% alone decides."""
+        """Whether a level is small enough; of a rule that was not tried 5% alone decides."""
         limit = self.limit(box)
         return level <= ALPHA and (math.isnan(limit) or level < limit)
 
@@ -113,7 +121,7 @@ class Calibration:
 
     def side(self, verdict: Verdict) -> Side:
         """One side of the rule."""
-        return Side(self.rows[self.rows["side"] == verdict])
+        return Side(self.rows[self.rows["side"] == verdict], self.tried)
 
     @property
     def tried(self) -> bool:
@@ -154,7 +162,8 @@ def of_design(question: Question, n: int) -> pd.DataFrame:
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
     mine = (every["rule"] == question.key) & (every["n_models"] == n) & (every["digest"] == question.digest())
-    return every[mine].reset_index(drop=True)
+    rows = every[mine].reset_index(drop=True)
+    return rows.assign(**{name: rows[name] * (1 - ROUNDED) for name in BOUNDS})
 
 
 def nearest(question: Question, n: int) -> Calibration:
