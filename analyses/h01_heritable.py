@@ -50,6 +50,7 @@ GAINS = (
     Case("penultimate_gain", "penultimate gain", "penultimate_gain"),
     Case("geometric_gain", "mean gain per block", "geometric_gain_to_penultimate"),
     Case("last_gain", "gain of the last block", "last_gain"),
+    Case("penultimate_read_gain", "penultimate gain as blocks read it", "penultimate_read_gain"),
 )
 
 

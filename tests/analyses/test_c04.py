@@ -10,8 +10,7 @@ from thermostats.claims import levels
 from thermostats.claims.worlds import Random
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
 from thermostats.plots.general import forest
-from thermostats.studies.delia2026 import hierarchy as cause_worlds
-from thermostats.studies.delia2026 import hierarchy as shares_of_causes
+from thermostats.studies.delia2026 import hierarchy
 
 GAIN = "penultimate_gain"
 
@@ -61,11 +60,11 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
     rows = question.trial.of(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
-        world = cause_worlds.BY_GEOMETRY.at(size)
+        world = hierarchy.BY_GEOMETRY.at(size)
         drawn = world.signal(rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200))
         least = min(
             np.subtract(*shares_of_signals(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0))
-            for coding in shares_of_causes.CODINGS
+            for coding in hierarchy.CODINGS
         )
         held = levels.truths(question, levels.plain(rows), question.trial.worlds.at(size))["supported"]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
@@ -76,7 +75,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
 )
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
-    rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(cause_worlds, name)
+    rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(hierarchy, name)
     random = Random(np.random.default_rng(1), 5)
     signals = boundary.outcomes(0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random)
     assert boundary.compared(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)

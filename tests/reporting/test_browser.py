@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from thermostats.reporting.pages import atlas
-from thermostats.reporting.pages import atlas as atlas_rows
 
 CLAIMS = ("c01", "c02", "c03", "c05")
 ABOUT = ("growth.html", "methods.html", "data.html", "figures.html")
@@ -73,7 +72,7 @@ def lines_of(page: Any) -> int:
 def curves_of(rows: pd.DataFrame, model: str, *, whole: bool = False) -> int:
     """Curves in the atlas of models whose name begins so, or is so: one a quantity, instrument and source."""
     mine = rows["model_id"] == model if whole else rows["model_id"].str.startswith(model)
-    return len(rows[mine].drop_duplicates([*atlas_rows.MODEL, "quantity"]))
+    return len(rows[mine].drop_duplicates([*atlas.MODEL, "quantity"]))
 
 
 def point_at(page: Any, number: int) -> tuple[float, float]:

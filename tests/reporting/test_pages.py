@@ -18,7 +18,7 @@ from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Finding, from_columns
 from thermostats.claims.stored import Made
 from thermostats.errors import DataError, UsageError
-from thermostats.reporting import render as rendered
+from thermostats.reporting import render
 from thermostats.reporting.claim_page import claim_files, read_entry
 from thermostats.reporting.pages import bundle
 from thermostats.reporting.pages.bundle import single
@@ -203,7 +203,7 @@ def test_what_identifies_an_estimand_is_folded_first_among_the_details() -> None
         replace(CLAIM, identification="Not causal, if so."), [Made(found, b"", (), {})], "c01.py", MADE_OF
     )
     text = made["c01/index.md"].decode()
-    page = html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode()
+    page = html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode()
     folded = re.search(r'id="c01-details".*?<details id="c01-identification">(.*?)</details>', page, re.DOTALL)
     assert folded and "Not causal, if so." in folded[1] and "<details" not in folded[1]
     kept = read_entry(made["c01/findings.json"]).claim
@@ -222,7 +222,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
     first = replace(first, audit=Audit(published, reproduced))
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
+    return html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
 
 
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])
@@ -315,7 +315,7 @@ def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name
     ],
 )
 def test_equations_are_set(written: str, set_as: str) -> None:
-    assert rendered.equation(written) == set_as
+    assert render.equation(written) == set_as
 
 
 @pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])
@@ -348,7 +348,7 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
     by = SimpleNamespace(classical="not supported", verdict="not supported")
     posterior = SimpleNamespace(conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True))
     found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "plain": "It is.", "rule": ""})
-    said = rendered.text(
+    said = render.text(
         "both.md", f=found, posterior=posterior, decisive=lambda _: "P = 0.01", is_p_value=lambda _: False
     )
     assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
@@ -430,7 +430,7 @@ def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(tmp_path: 
 
 
 def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent = rendered.Page("c03/index.html", read(out / "c03" / "index.md"))
+    sent = render.Page("c03/index.html", read(out / "c03" / "index.md"))
     text = single(sent, lambda name: (out / name).read_bytes()).decode()
     assert "<svg" in text and "data:text/csv" in text
     away = [href for href in re.findall(r'href="([^"]*)"', text) if not href.startswith(("#", "data:", "https:"))]

@@ -30,7 +30,6 @@ from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError
-from thermostats.tables.invariants import ALLOWED, effects
 from thermostats.tables.schemas import NURSERY
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
@@ -46,11 +45,6 @@ Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]
 
 def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]) -> Finding:
     return make(evidence)
-
-
-def _exact(words: Template) -> str:
-    """The section Exact with the figures of the committed table of moves."""
-    return words.line("Exact", "", {"effects": effects, "allowed": ALLOWED}) if "Exact" in words.sections else ""
 
 
 @dataclass(frozen=True)
@@ -110,7 +104,7 @@ class Claim:
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
         answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        rest = (answers, practice, settles, words.text("Identification"), _exact(words), words)
+        rest = (answers, practice, settles, words.text("Identification"), words.line("Exact", "", {}), words)
         return cls(words.id, words.title, *stated, *rest)
 
     def answer(self, verdict: str) -> str:

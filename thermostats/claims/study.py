@@ -46,6 +46,8 @@ class Study:
     """DOI of its published files."""
     citation: Mapping[str, str] = field(default_factory=dict)
     """BibTeX fields of what to cite where rows are from these files, with `key`."""
+    builds_on: tuple[Mapping[str, str], ...] = ()
+    """The same of the work that the study builds on."""
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
     account: str = ""

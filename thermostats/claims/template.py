@@ -56,6 +56,7 @@ import jinja2
 
 from thermostats import formatting
 from thermostats.errors import DataError
+from thermostats.tables.invariants import ALLOWED, effects, raw_and_read
 
 FILTERS = (
     *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
@@ -151,4 +152,5 @@ def _environment() -> jinja2.Environment:
     # Markdown for people, escaped where it becomes HTML
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)  # noqa: S701
     environment.filters |= {name: getattr(formatting, name) for name in FILTERS}
+    environment.globals |= {"effects": effects, "allowed": ALLOWED, "raw_and_read": raw_and_read}
     return environment

@@ -25,7 +25,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from numpy.typing import ArrayLike
 
 from thermostats.formatting import SUPERSCRIPT, WHOLE, number, short_name
-from thermostats.plots.labels import name_ends, place_labels
+from thermostats.plots.point_names import name_ends, place_labels
 
 
 class Mark(NamedTuple):
