@@ -135,6 +135,18 @@ def test_what_contributing_names_stands_in_the_files_that_it_names() -> None:
     assert named > 10
 
 
+def test_files_that_pages_for_contributors_name_are_there() -> None:
+    """Whole names, and names of files alone; `c21_…`, `u01_…` and NAME stand for what a contributor writes."""
+    files = [
+        "/" + path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*") if path.suffix and ".venv" not in path.parts
+    ]
+    for page in ("ARCHITECTURE.md", "CONTRIBUTING.md"):
+        said = set(re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|csv|json|toml))`", NAMES[page]))
+        own = {name for name in said if re.search(r"c21|u01|NAME", name)}
+        assert len(said - own) > 20
+        assert [name for name in said - own if not any(path.endswith(f"/{name}") for path in files)] == []
+
+
 def test_contributing_says_whose_every_letter_is() -> None:
     part = NAMES["CONTRIBUTING.md"].split("**A claim.**")[1].split("\n\n")[0]
     for study in studies().values():

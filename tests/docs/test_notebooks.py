@@ -18,7 +18,7 @@ RUN = loaded("notebooks/run.py")
 SAMPLED = {"heritage_with_checks"}
 """Their digits are another processor's: what they say is compared, their numbers are not."""
 NAMES = [script.stem for script in RUN.SCRIPTS]
-LONG = {"every_day", "heritage_with_checks", "in_arviz"}
+LONG = {"every_day"}
 
 
 def _printed(notebook: Any) -> list[str]:

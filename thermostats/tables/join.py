@@ -457,7 +457,14 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         step = f"{MAP.format(name)}, or that it is the same in every row, under [constants]"
         if unknown:
             step = did_you_mean(unknown[0], lacking, MAP.format(name))
-        raise UsageError(f"columns are not those of table {name}", where=where, got="; ".join(got), next_step=step)
+        means = Remedy(when="if these are means over prompts", mapping={"constants": {"prompt_id": ""}})
+        raise UsageError(
+            f"columns are not those of table {name}",
+            where=where,
+            got="; ".join(got),
+            next_step=step,
+            remedy=means if got == ["without prompt_id"] else None,
+        )
 
 
 def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[ColumnMap | None]:
