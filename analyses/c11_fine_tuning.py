@@ -1,11 +1,8 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50%) and cannot change its sign."""
 
 from collections.abc import Mapping
-<<<<<<< HEAD
 from dataclasses import replace
-=======
 from typing import Any
->>>>>>> main
 
 import numpy as np
 import pandas as pd
