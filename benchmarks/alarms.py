@@ -24,12 +24,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import laws
 from thermostats.modelling.checks import FAILED, WARNED, Gate, predictive
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.power import model_facts
+from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.laws import Regressors
 from thermostats.modelling.lines import fit_line
 
@@ -207,7 +207,7 @@ def limits() -> pd.DataFrame:
             table = world(RIGHT_MODEL, n_models, n_labs, seed)
             x = (table["log_n_layers"] - table["log_n_layers"].mean()).to_numpy()
             design = Regressors(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
-            statistics = residuals.statistics(design, residuals.CLOSING)
+            statistics = laws.statistics(design, laws.CLOSING)
             check = predictive("residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED)
             failed += check.outcome == FAILED
         counts.append((name, UNFITTED, failed))

@@ -192,7 +192,6 @@ def _unit(values: Array) -> Array:
         return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
 
 
-ArrayNull = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
 
@@ -274,7 +273,7 @@ class Rearranged:
             self.groups = pd.Index(rows[null.means].unique())
             self.group_places = rearrangements(np.zeros(len(self.groups), dtype=np.int64), m, rng)
 
-    def outcomes(self, rows: pd.DataFrame) -> ArrayNull:
+    def outcomes(self, rows: pd.DataFrame) -> Array:
         """Outcomes of a universe's rows, m × rows.
 
         Raises UsageError where two rows that may move are of one unit.
@@ -297,7 +296,7 @@ class Rearranged:
         return np.asarray(fitted + residuals)
 
 
-def deviations_of_means(residuals: ArrayNull, means: ArrayNull, sizes: Places) -> ArrayNull:
+def deviations_of_means(residuals: Array, means: Array, sizes: Places) -> Array:
     """Standard deviation of each group's mean, √(τ² + σ²/n): of one model it is less sure than of twelve.
 
     residuals: within groups; means: off 0. σ² is their mean square, τ² by moments, at least 0 (the ANOVA estimator for
@@ -313,7 +312,7 @@ def deviations_of_means(residuals: ArrayNull, means: ArrayNull, sizes: Places) -
     return np.sqrt(variance) if (variance > 0).all() else np.ones(k)
 
 
-def _fitted(rows: pd.DataFrame, null: Null, y: ArrayNull) -> ArrayNull:
+def _fitted(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     """Least squares on what is given, with a level for every group in which residuals move but whose means do not."""
     levels = null.within and not null.means
     design = [np.ones(len(rows)), *(rows[name].to_numpy(np.float64) for name in null.columns)]
@@ -451,7 +450,7 @@ def specification_curve(
     )
 
 
-def _joint(estimates: ArrayNull, draws: ArrayNull, above: bool) -> dict[str, Any]:
+def _joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
     """p of every universe and of the median of all, and where rearrangements put the curve; draws: universes × m."""
     m, side = draws.shape[1], 1.0 if above else -1.0
     medians, median = side * np.nanmedian(draws, axis=0), side * float(np.median(estimates))
