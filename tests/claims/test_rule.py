@@ -12,7 +12,6 @@ from thermostats.claims.rule import (
     NEVER,
     Above,
     Always,
-    AnyRow,
     AtLeast,
     Below,
     Decide,
@@ -106,7 +105,6 @@ def test_rows_are_read_by_their_columns() -> None:
     assert Some("labs", gain.lower > 1).holds(result) and not Some("labs", gain > 3).holds(result)
     assert not Each("none", gain > 0).holds(result) and not Some("none", gain > 0).holds(result)
     assert EveryRow(Below("gain", 1), "labs").verdict(result) == AGAINST
-    assert AnyRow(Below("gain", 1), "labs").verdict(result) == SUPPORTED
     assert EveryRow(Below("gain", 1), "none").verdict(result) == OPEN
     with pytest.raises(DataError, match="lacks"):
         Each("models", gain > 0).holds(result)

@@ -427,7 +427,6 @@ __all__ = [
     "NEVER",
     "Above",
     "Always",
-    "AnyRow",
     "AtLeast",
     "Below",
     "Condition",
@@ -443,7 +442,6 @@ __all__ = [
     "Sometimes",
     "V",
     "Within",
-    "wanted",
 ]
 
 
