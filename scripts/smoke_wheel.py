@@ -158,7 +158,8 @@ def whole_report(place: Place) -> Iterator[tuple[str, bool]]:
 
 def installed(wheel: Path, interpreter: str, folder: Path, *, measure: bool) -> Path:
     """An environment with the wheel and what it needs; made once, the wheel put in anew each time."""
-    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
+    pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+    pip += ["--constraint", str(ROOT / "constraints.txt")] * measure  # the build of torch that the tests know
     name = subprocess.run([interpreter, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     environment = folder / f"{name}{'-measure' * measure}"
     if not environment.is_dir():
