@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
 from thermostats.modelling.causal_graph import confounded
 from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
+from thermostats.modelling.classical.many import counted, differences
 from thermostats.modelling.heritability import DescentSlope, slope
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
@@ -86,13 +88,30 @@ def by_every_model(rows: pd.DataFrame) -> Result:
     return replace(differ, quantities={**counts, **differ.quantities}, words=words)
 
 
+def families_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_families` of many studies."""
+    focal, dampens = rows["focal"].to_numpy(bool), outcomes["dampens"].astype(bool)
+    test = differences(dampens, focal, rows["family"])
+    none = ~dampens[:, focal].any(axis=1) | dampens.all(axis=1)
+    return {
+        DIFFERENCE.name: replace(test, **{name: np.where(none, np.nan, vars(test)[name]) for name in ("estimate", "p")})
+    }
+
+
+def models_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_every_model` of many studies."""
+    against = outcomes["dampens"].astype(bool) != rows["focal"].to_numpy(bool)
+    clear = against & rows["clear"].to_numpy(bool)
+    counts = {OTHER_SIDE.name: counted(against.sum(axis=1)), CLEARLY.name: counted(clear.sum(axis=1))}
+    return {**families_at_once(rows, outcomes), **counts}
+
+
 VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
-FAMILIES = Trial(signs, by_families, "", worlds_of_contrast("dampens", "focal", STATED, (ALIKE, *DAMPENING), "family"))
-MODELS = Trial(
-    signs, by_every_model, "", worlds_of_contrast("dampens", "focal", FIXED, (ALIKE, *DAMPENING), "family"), version=2
-)
+OF_SHARES = partial(worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family")
+FAMILIES = Trial(signs, by_families, "", OF_SHARES(STATED), many=families_at_once)
+MODELS = Trial(signs, by_every_model, "", OF_SHARES(FIXED), many=models_at_once, version=2)
 
 
 DESIGN = {

@@ -1,6 +1,6 @@
 """C05: ‖W_V‖₂/‖W_O‖₂ predicts dampening and expansion, and ‖W_V‖₂ differs tenfold between labs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,11 +10,12 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
-from thermostats.claims.rule import AtLeast, Decide, Each, Posterior, Some, V
+from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
+from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
-from thermostats.modelling.classical.many import correlations_of
+from thermostats.modelling.classical.many import Many, correlations, correlations_of
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
 from thermostats.studies.delia2026.stated_facts import H4_V2, finite, gains, known_gains, penultimate_features
@@ -33,7 +34,12 @@ LEAST_BLOCKS = 3
 """In a model of two blocks the penultimate block is the first, which lifts the embedding."""
 TABLES = ("left_out", "rivals")
 """Tables of the spectral model, a slope on the log ratio with labs at levels of their own."""
-R, FOLD = V("rank correlation"), V("ratio")
+R, FOLD, MEANS = V("rank correlation"), V("ratio"), V("ratio of geometric means")
+TENFOLD = Decide(
+    Gate(Each("pairs", (FOLD >= LEAST) & (FOLD <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
+    Gate(Some("pairs", (FOLD < LEAST) | (FOLD > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
+)
+"""Among many pairs one lies out of any limits: what is said of labs is said of their means."""
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
 ENOUGH, FEW = AtLeast(models=24, groups=8), AtLeast(models=FEWEST)
@@ -70,6 +76,16 @@ def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Re
     return replace(found, table=None, words=words)
 
 
+def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`ranked_recipes` of many studies."""
+    codes, names = pd.factorize(rows["heritage"])
+    if len(names) < FEWEST:
+        raise UsageError("too few recipes", got=len(names), allowed=f"{FEWEST} or more")
+    weights = (codes[:, None] == np.arange(len(names))) / np.bincount(codes)
+    ratio = rows["ratio"].to_numpy(np.float64) @ weights
+    return {R.name: correlations(np.log(ratio), outcomes["gain"] @ weights, method="spearman")}
+
+
 AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spearman")
 
 
@@ -78,7 +94,7 @@ def tried(
 ) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe; `larger` as of a trial."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK)
-    many = AT_ONCE if test is ranked else None
+    many = AT_ONCE if test is ranked else recipes_at_once
     trial = Trial(
         lambda e, *over: rows(e, *over).assign(log_ratio=lambda own: np.log(own["ratio"])),
         test,
@@ -171,11 +187,11 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
 
 @CLAIM.finding(
     "value_norm.labs",
-    primary=Decide(Each("pairs", (FOLD >= LEAST) & (FOLD <= MOST)), Some("pairs", (FOLD < LEAST) | (FOLD > MOST))),
+    primary=TENFOLD,
     needs=AtLeast(rows={f"model of {lab} with the right W_V": 2 for lab in LABS}),
     trial=Trial(
         lambda e: right_norms(norms_and_gains(e) if e.name == PUBLISHED else sound(e)),
-        lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]))),
+        lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]), heritage=np.where(rows["focal"], *LABS))),
         "",
         LABS_APART,
         larger="",
@@ -201,7 +217,10 @@ def of_labs(rows: pd.DataFrame) -> Result:
     first, second = (right[lab]["W_V"].to_numpy() for lab in LABS)
     pairs = pd.DataFrame({"ratio": (first[:, None] / second[None, :]).ravel()})
     means = [rows.loc[rows["heritage"] == lab, "W_V"].mean() for lab in LABS]
+    both = len(first) and len(second)
+    ratio = float(np.exp(np.log(first).mean() - np.log(second).mean())) if both else None
     return Result(
+        quantities={MEANS.name: Estimate(ratio)},
         rows={"pairs": pairs} | {f"model of {lab} with the right W_V": own for lab, own in right.items()},
         n_models=len(first) + len(second),
         n_groups=len(LABS),

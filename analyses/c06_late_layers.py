@@ -1,14 +1,17 @@
 """C06: late layers of EleutherAI models exceed the others 300-fold in squared W_V norm."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
-from thermostats.claims.rule import AtLeast, Decide, Each, Some, V
+from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import worlds_of_shift
+from thermostats.modelling.classical.many import Many, exponential
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
@@ -23,7 +26,12 @@ ALIKE = 0.7
 LEVEL = 0.95
 FOCAL = "EleutherAI"
 STATED = {"ratio of squared W_V norms, late layers": "fig. 8"}
-RATIO = V("ratio")
+RATIO, MEANS = V("ratio"), V("ratio of geometric means")
+PAIRS = Decide(
+    Gate(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
+    Gate(Each("pairs", (RATIO < LEAST) | (RATIO > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
+)
+"""Among many pairs one lies out of any limits: what is said of labs is said of their means."""
 CLAIM = Claim.read(__file__)
 
 
@@ -36,7 +44,10 @@ def late_norms(evidence: Evidence) -> pd.DataFrame:
 
 def of_pairs(rows: pd.DataFrame) -> Result:
     """Pairs of a model of the lab and another."""
-    return Result.of(rows, rows={"pairs": pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])})
+    both = {"pairs": pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])}
+    means = rows.groupby("focal")["log_late"].mean()
+    ratio = float(np.exp(means[True] - means[False])) if len(means) > 1 else None
+    return Result.of(rows, {MEANS.name: Estimate(ratio)}, rows=both)
 
 
 LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="")
@@ -44,7 +55,7 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
 
 @CLAIM.finding(
     "late.labs",
-    primary=Decide(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST)), Each("pairs", (RATIO < LEAST) | (RATIO > MOST))),
+    primary=PAIRS,
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
     trial=Trial(late_norms, of_pairs, "", LABS_APART, larger=""),
@@ -53,13 +64,15 @@ def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
     by_layer, means = squared_by_layer(evidence), squared_means(evidence)
     late, others = late_means(by_layer), means[means["heritage"] != FOCAL]
-    both = of_pairs(late_norms(evidence)).rows["pairs"]
+    found = of_pairs(late_norms(evidence))
+    both = found.rows["pairs"]
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
     against = others.assign(ratio=top["late"] / others["squared"])
 
     largest = by_layer.loc[by_layer["model_id"] == top["model_id"], "squared"].max()
     return Result(
-        rows={"pairs": both},
+        quantities=found.quantities,
+        rows=found.rows,
         n_models=late["model_id"].nunique(),
         n_groups=late["heritage"].nunique(),
         table=against[["model_id", "heritage", "squared", "ratio"]],
@@ -98,6 +111,19 @@ def by_recipe(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {"largest ratio": largest}, rows={"recipes": recipes}, words={"top": top["heritage"]})
 
 
+def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_recipe` of many studies."""
+    codes, names = pd.factorize(rows["heritage"], sort=True)
+    means = outcomes["log_late"] @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
+    recipes = []
+    for code in range(len(names)):
+        t = stats.ttest_ind(outcomes["log_late"][:, codes == code], np.delete(means, code, 1), axis=1, equal_var=False)
+        low, high = t.confidence_interval(LEVEL)
+        ratio = means[:, code] - np.delete(means, code, axis=1).mean(axis=1)
+        recipes.append({RATIO.name: exponential(Many(ratio, low, high, t.pvalue))})
+    return {"recipes": recipes}
+
+
 def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
     """Models trained here with the log of their late norms; the first recipe is the one set apart in worlds."""
     rows = trained_norms(evidence).dropna(subset=["late", "late_cut"]).reset_index(drop=True)
@@ -127,7 +153,7 @@ for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, larger="")  # about one recipe
+    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, "", recipes_at_once)  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

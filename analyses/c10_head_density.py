@@ -1,6 +1,9 @@
 """C10: head density ρ = H/d_h drives the sign, with a threshold between 0.15 and 0.20."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +15,7 @@ from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some,
 from thermostats.claims.worlds import ALIKE, IN_ONE_LAB, worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, one_sample, slope
 from thermostats.modelling.classical.counts import roc_threshold
-from thermostats.modelling.classical.many import correlations_of
+from thermostats.modelling.classical.many import Many, correlations_of, counted, means, shares
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import between_and_within_labs, correlation_with
@@ -86,8 +89,21 @@ def by_rule(rows: pd.DataFrame) -> Result:
     )
 
 
+def rule_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_rule` of many studies."""
+    below, n = outcomes["log_gain"] < 0, len(rows)
+    majority = np.maximum(below.sum(axis=1), (~below).sum(axis=1)) / n
+    ends = []
+    for cut in rows[["low", "high"]].iloc[0]:
+        right = (rows["rho"] >= cut).to_numpy() == below
+        p = np.where(majority < 1, stats.binom.sf(right.sum(axis=1) - 1, n, majority), np.nan)
+        ends.append({ACCURACY.name: replace(shares(right), p=p), COMMONER: counted(majority)})
+    return {ENDS: ends}
+
+
 VIEWS = Views(models=5)
-RULED = Trial(outside, by_rule, worlds=worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True))
+STEPS = worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True)
+RULED = Trial(outside, by_rule, worlds=STEPS, many=rule_at_once)
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
@@ -198,9 +214,15 @@ def by_prompts(rows: pd.DataFrame) -> Result:
     return Result(quantities={"difference": apart, DENSE: dense, SPARSE: sparse}, n_models=2, n_groups=1)
 
 
+def levels_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`by_prompts` of many studies."""
+    dense, sparse = (means(outcomes["gain"][:, rows["model_id"].to_numpy() == model]) for model in LEVELS)
+    return {DENSE: dense, SPARSE: sparse}
+
+
 AT_1 = dict.fromkeys(LEVELS, 1.0)
 BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
-PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt")
+PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", levels_at_once)
 
 
 @CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2))

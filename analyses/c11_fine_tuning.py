@@ -1,6 +1,7 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50%) and cannot change its sign."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import one_sample
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import shares_of
+from thermostats.modelling.classical.many import by_group, exponential, means, shares_of
 from thermostats.modelling.draws import Statement
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritability import BranchChange, change
@@ -85,6 +86,15 @@ def changes(rows: pd.DataFrame) -> Result:
     )
 
 
+def changes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """The ratio of every pair in many studies."""
+    level, found = 1 - 0.05 / int(rows["pairs"].iloc[0]), []
+    for _, own in rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False):
+        logs = by_group(outcomes["log_ratio"][:, own["place"]], own["category"])
+        found.append({RATIO.name: exponential(means(logs, level=level))})
+    return {"pairs": found}
+
+
 @CLAIM.shared
 def fit_related(evidence: Evidence) -> Fit:
     """The fit to the related pairs, of which both findings ask."""
@@ -115,7 +125,7 @@ def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
 VIEWS = Views(models=2)
 ACROSS, CHANGES = worlds_of_share("flips", 0.0, MOST_FLIPS), worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
 SIGN = Trial(related, flips, "", ACROSS, "pair", many=shares_of(SHARE.name, "flips", FLIPS.name))
-MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt")
+MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt", changes_at_once)
 
 
 @CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN, views=VIEWS)

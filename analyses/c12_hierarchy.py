@@ -11,7 +11,9 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
+from thermostats.errors import UsageError
 from thermostats.formatting import short_name
+from thermostats.modelling.classical.many import counted, exponential, means
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.specification import between_labs, smallest_step
@@ -52,6 +54,34 @@ def in_order(rows: pd.DataFrame) -> Result:
         n_models=rows["model_id"].nunique(),
         n_groups=rows["heritage"].nunique(),
     )
+
+
+def steps_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Every step of models that met the same prompts, over prompts and over categories, of many studies."""
+    pairs = hierarchy.neighbours(rows)
+    places = rows.assign(at=np.arange(len(rows))).pivot(
+        index=["prompt_id", "category"], columns="model_id", values="at"
+    )
+    if places.isna().any(axis=None):
+        raise UsageError("models of different prompts")
+    gains = outcomes["log_gain"][:, places.to_numpy(np.int64)]
+    names, (codes, categories) = list(places.columns), pd.factorize(places.index.get_level_values("category"))
+    by_category = (codes[:, None] == np.arange(len(categories))) / np.bincount(codes)
+    steps = []
+    for low, high in pairs:
+        apart = gains[..., names.index(high)] - gains[..., names.index(low)]
+        over = {RATIO.name: (apart, 0.05 / len(pairs)), hierarchy.OVER_CATEGORIES: (apart @ by_category, 0.05)}
+        steps.append({name: exponential(means(logs, level=1 - alpha)) for name, (logs, alpha) in over.items()})
+    return {"steps": steps}
+
+
+def members_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with reversals that share no model, and base models."""
+    found, pairs = steps_at_once(rows, outcomes), pd.DataFrame(hierarchy.neighbours(rows), columns=["lower", "higher"])
+    upper = np.stack([step[RATIO.name].upper for step in found["steps"]], axis=1)
+    reversed_ = [hierarchy.replicated(pairs.assign(ratio_upper=of_study), rows) for of_study in upper]
+    bases = rows[~rows["tuned"].astype(bool)].drop_duplicates("model_id").groupby("place").size().min()
+    return {**found, REVERSED: counted(np.array(reversed_)), BASES.name: counted(np.full(len(upper), bases))}
 
 
 @CLAIM.shared
@@ -99,13 +129,14 @@ def in_order_together(evidence: Evidence, statement: str, pairs: Sequence[tuple[
 
 VIEWS = Views(models=4, groups=4)
 TRIED = partial(Trial, test=in_order, unit="category", worlds=WORLDS)
+FOUR = partial(TRIED, many=steps_at_once)
 
 
 @CLAIM.finding(
     "families",
     primary=Always(REVERSED, RISES & (BASES >= LEAST_BASES)),
     robustness=OF_FAMILIES,
-    trial=TRIED(members),
+    trial=TRIED(members, many=members_at_once),
     views=VIEWS,
 )
 def families(evidence: Evidence) -> Result:
@@ -148,7 +179,7 @@ def four_models(rows: pd.DataFrame, name: str) -> Result:
 
 
 @CLAIM.finding(
-    "models.last_gain", primary=Decide(RISES, FALLS), robustness=OF_MODELS, trial=TRIED(last_of_four), views=VIEWS
+    "models.last_gain", primary=Decide(RISES, FALLS), robustness=OF_MODELS, trial=FOUR(last_of_four), views=VIEWS
 )
 def by_last_gain(evidence: Evidence) -> Result:
     """The four models of the abstract by last gain."""
@@ -158,7 +189,7 @@ def by_last_gain(evidence: Evidence) -> Result:
     return four_models(own, "last gain").adding(words={"again": again}, inference=inference)
 
 
-@CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=TRIED(total_of_four), views=VIEWS)
+@CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=FOUR(total_of_four), views=VIEWS)
 def by_total_amplification(evidence: Evidence) -> Result:
     """Does the order hold of the same four models by the norm after the last block over that after the first?"""
     return four_models(total_of_four(evidence), "total amplification n_L/n_1")

@@ -12,10 +12,11 @@ from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
+from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import bca
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import shares_of
-from thermostats.modelling.classical.mixed import variance_components
+from thermostats.modelling.classical.many import Many, by_group, resampled_means, shares_of
+from thermostats.modelling.classical.mixed import shares_of_rows, variance_components
 from thermostats.modelling.rank_means import PARTS as OF_VARIANCE
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.shares import fit_share
@@ -171,11 +172,26 @@ def parts_of_variance(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     return parts(rows).adding(words=which, inference=shares_of_models(rows))
 
 
+def sides_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`sides` of many studies."""
+    gains, models = np.exp(outcomes["log_gain"]), pd.factorize(rows["model_id"])[0]
+    agrees = (gains < 1) == (by_group(gains, rows["model_id"]) < 1)[:, models]
+    return {SHARE: resampled_means(by_group(agrees, rows["model_id"]), SEED)}
+
+
+def parts_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`parts` of many studies; raises UsageError where a model lacks a prompt."""
+    places = rows.assign(place=np.arange(len(rows))).pivot(index="model_id", columns="prompt_id", values="place")
+    if places.isna().any(axis=None):
+        raise UsageError("models of different prompts")
+    return {BETWEEN: shares_of_rows(outcomes["log_gain"][:, places.to_numpy(np.int64)], seed=SEED)}
+
+
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
 PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 EVERY = worlds_of_share("crosses", 0.0, NONE)
-OF_SIDES = partial(Trial, test=sides, worlds=SIDES)
-OF_PARTS = partial(Trial, test=parts, worlds=PARTS)
+OF_SIDES = partial(Trial, test=sides, worlds=SIDES, many=sides_at_once)
+OF_PARTS = partial(Trial, test=parts, worlds=PARTS, many=parts_at_once)
 FAMILY, SIDED, SIDED_HERE = OF_SIDES(of_the_family, unit="model_id"), OF_SIDES(published), OF_SIDES(measured)
 SHARED, SHARED_HERE = OF_PARTS(published), OF_PARTS(measured)
 VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))

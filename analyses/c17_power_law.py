@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from thermostats.claims.rule import Always, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import shares_of
+from thermostats.modelling.classical.many import Many, shares_of
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
@@ -67,9 +68,21 @@ def line(last: pd.DataFrame) -> Result:
     )
 
 
+def line_at_once(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`line` of many studies."""
+    x = np.column_stack([np.ones(len(last)), last["log_params"].to_numpy(np.float64)])
+    inverse = np.linalg.inv(x.T @ x)
+    leverage, weights = np.einsum("ij,jk,ik->i", x, inverse, x), (inverse @ x.T)[1]
+    exponent, df = outcomes["log_gain"] @ weights, len(last) - 2
+    left = outcomes["log_gain"] - outcomes["log_gain"] @ x @ inverse @ x.T
+    error = np.linalg.norm(weights * left / (1 - leverage), axis=1)
+    half, p = stats.t.ppf(0.975, df) * error, 2 * stats.t.sf(np.abs(exponent - STATED) / error, df)
+    return {EXPONENT.name: Many(exponent, exponent - half, exponent + half, p)}
+
+
 CONTRACTS, EXPANDED = "models with a block at or above 1", "models that do not expand"
 WORLDS = worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER)
-LINE = Trial(last_blocks, line, "model_id", WORLDS)
+LINE = Trial(last_blocks, line, "model_id", WORLDS, many=line_at_once)
 contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
 expanding = partial(every, column="expands", counterexamples=EXPANDED)
 ATTENTION, MLP = (

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,9 @@ from thermostats.claims.finding import FittedModel
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
+from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import one_sample
+from thermostats.modelling.classical.many import Many, by_group, correlations, counted, exponential, means
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, log_axis, reference, scatter_labelled, strip_by_group
 from thermostats.studies.delia2026 import gains_of_claims as anomalies
@@ -34,6 +37,9 @@ SCALE, BETWEEN = 0.25, 0.5
 """Prior scales of log gains: of prompts of one model, a factor 1.3, and of models of different labs, 1.6."""
 FAMILIES = {GPT2: "gpt2", GPTJ: "gpt-j"}
 VIEW = Views(models=1)
+LEAST_CATEGORIES = 3
+"""Categories of prompts of which a mean has an interval."""
+PARTS_OF = ("estimate", "lower", "upper", "p")
 LEAST, LEAST_LINE, MOST_EXACT = 4, 5, 8
 """Models that a correlation takes, that a line takes, and up to which p is exact over all permutations."""
 ENOUGH = AtLeast(models=24)
@@ -120,6 +126,16 @@ def correlated(table: pd.DataFrame) -> Result:
     return Result.of(table, {"r": r, "models": Estimate(len(table))})
 
 
+def correlated_at_once(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`correlated` of many studies of more models than `MOST_EXACT`."""
+    n = len(table)
+    if n <= MOST_EXACT:
+        raise UsageError("too few models", got=n, allowed=f"more than {MOST_EXACT}")
+    found = correlations(table["log_norm"].to_numpy(np.float64), outcomes["log_gain"])
+    t = found.estimate * np.sqrt((n - 2) / (1 - found.estimate**2))
+    return {"r": replace(found, p=stats.t.cdf(t, n - 2)), "models": counted(np.full(len(t), n))}
+
+
 def line(table: pd.DataFrame, source: str) -> Inference:
     """The line of the same."""
     fit = None
@@ -185,6 +201,19 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     return Result.of(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
 
 
+def prompts_at_once(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_prompts` of many studies."""
+    models = []
+    for _, r in own.assign(place=np.arange(len(own))).groupby(["model_id", "heritage"]):
+        logs = by_group(outcomes["log_gain"][:, r["place"]], r["category"])
+        if logs.shape[1] < LEAST_CATEGORIES:
+            raise UsageError("too few categories", got=logs.shape[1], allowed=f"{LEAST_CATEGORIES} or more")
+        models.append(exponential(means(logs)))
+    worst = np.argmax([each.estimate for each in models], axis=0)
+    at = {part: np.choose(worst, [getattr(each, part) for each in models]) for part in PARTS_OF}
+    return {"last gain": Many(**at), "models": [{"last gain": each} for each in models]}
+
+
 def mean_gains(own: pd.DataFrame) -> Result:
     """`by_prompts` with the fit to the same gains."""
     found, fit = by_prompts(own), fit_last_gains(own, scale=SCALE, seed=SEED)
@@ -201,7 +230,8 @@ SMALLER, UNCHANGED = (
     worlds_of_levels("log_gain", 0.0, LOG, others={"smaller": -LOG}),
 )
 SMALL_OF, UNCHANGED_OF = (
-    partial(Trial, test=by_prompts, unit="category", worlds=worlds, larger="prompt") for worlds in (SMALLER, UNCHANGED)
+    partial(Trial, test=by_prompts, unit="category", worlds=worlds, larger="prompt", many=prompts_at_once)
+    for worlds in (SMALLER, UNCHANGED)
 )
 DAMPENS = Posterior("mean log gain < 0", draws=V("mean") < 0)
 EVERY_DAMPENS = Posterior("every model's mean log gain < 0", draws=V("mean") < 0)
@@ -254,7 +284,7 @@ def silent_exit(evidence: Evidence) -> Result:
     robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=ON_NORM(of_training),
+    trial=ON_NORM(of_training, many=correlated_at_once),
 )
 def unembedding_trained(evidence: Evidence) -> Result:
     """Does the last gain fall with the norm of the unembedding in the models trained here, all of them measured?"""

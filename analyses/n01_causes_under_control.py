@@ -15,6 +15,7 @@ from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.crossed import ALIKE, RECIPE, worlds_of
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
+from thermostats.studies.nursery.many import ratios_of
 from thermostats.studies.nursery.third import (
     NAMES,
     by_other_choices,
@@ -65,7 +66,14 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 
 def of_third(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
-    trial = Trial(third.read, partial(by_ratios, name=name), "recipe", worlds_of(name, NAMES[name]), version=2)
+    trial = Trial(
+        third.read,
+        partial(by_ratios, name=name),
+        "recipe",
+        worlds_of(name, NAMES[name]),
+        many=ratios_of(name),
+        version=2,
+    )
     return {"primary": rule(name), "trial": trial, **third.STUDY}
 
 

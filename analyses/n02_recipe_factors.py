@@ -9,6 +9,7 @@ from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import third as crossed_factors
+from thermostats.studies.nursery.many import factors, factors_and_corpus
 from thermostats.studies.nursery.third import CORPUS, MOVED, by_all_else, by_corpus_and_others, headed
 
 SIZE, BETWEEN = 0.55, 0.2
@@ -31,7 +32,10 @@ def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third", primary=MOVED, trial=Trial(of_third, by_corpus_and_others, "recipe", DRAWN(group="recipe")), **third.STUDY
+    "third",
+    primary=MOVED,
+    trial=Trial(of_third, by_corpus_and_others, "recipe", DRAWN(group="recipe"), many=factors_and_corpus),
+    **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence) -> Result:
     """Does the corpus, or a factor of recipes that were each trained on every corpus, move the gain?"""
@@ -59,7 +63,7 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(of_third_recipes, by_all_else, "recipe", DRAWN(group=""), larger="recipe"),
+    trial=Trial(of_third_recipes, by_all_else, "recipe", DRAWN(group=""), "recipe", factors),
     **third.STUDY,
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:

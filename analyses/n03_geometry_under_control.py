@@ -4,6 +4,7 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
+from thermostats.studies.nursery.many import slopes_by_corpus
 from thermostats.studies.nursery.third import IN_ALL, IN_EVERY, by_crossed, shown_by_corpus
 
 CLAIM = Claim.read(__file__)
@@ -25,7 +26,11 @@ def of_third(evidence: Evidence, term: Case) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third", primary=IN_EVERY, over=TERMS, trial=Trial(of_third, by_crossed, "recipe", IN_ALL), **third.STUDY
+    "third",
+    primary=IN_EVERY,
+    over=TERMS,
+    trial=Trial(of_third, by_crossed, "recipe", IN_ALL, many=slopes_by_corpus),
+    **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the third study, recipes that were each trained on four corpora as the unit."""

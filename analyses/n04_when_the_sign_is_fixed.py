@@ -8,6 +8,7 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
+from thermostats.studies.nursery.many import settled
 from thermostats.studies.nursery.training_choices import (
     ACROSS,
     CAN_CROSS,
@@ -31,7 +32,10 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
 
 
 @CLAIM.finding(
-    "third", primary=SETTLES, trial=Trial(crossed, by_corpora, "recipe", at_end(32, 640), version=3), **third.STUDY
+    "third",
+    primary=SETTLES,
+    trial=Trial(crossed, by_corpora, "recipe", at_end(32, 640), many=settled, version=3),
+    **third.STUDY,
 )
 def of_third_study(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""

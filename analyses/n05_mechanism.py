@@ -11,6 +11,7 @@ from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
+from thermostats.studies.nursery.many import mediation
 from thermostats.studies.nursery.study_rows import jackknife
 from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, worlds
 from thermostats.tables.schemas import NURSERY
@@ -74,7 +75,7 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
 @CLAIM.finding(
     "third_mediation",
     primary=THROUGH,
-    trial=Trial(crossed, by_mediation, "recipe", MEDIATED, version=2),
+    trial=Trial(crossed, by_mediation, "recipe", MEDIATED, many=partial(mediation, quantity=INDIRECT.name), version=2),
     evidence=NURSERY,
     needs=RECIPES,
 )

@@ -1,5 +1,8 @@
 """X01: tuning can move the gain of the last block across 1."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,6 +13,7 @@ from thermostats.claims.worlds import worlds_of_levels
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import one_sample
 from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.many import Many, by_group, counted, means, shares
 from thermostats.plots.general import slopes
 
 SEED = 101
@@ -72,6 +76,19 @@ def crossings(rows: pd.DataFrame) -> Result:
     )
 
 
+def crossings_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`crossings` of many studies."""
+    parts = rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False)
+    gain = {model: means(by_group(outcomes["log_gain"][:, own["place"]], own["category"])) for model, own in parts}
+    pairs = rows.loc[rows["role"] == "tuned", ["model_id", "base_id"]].drop_duplicates().to_numpy()
+    crosses = np.stack([_cross(gain[base], gain[model]) for model, base in pairs], axis=1)
+    return {SHARE.name: shares(crosses), CROSS.name: counted(crosses.sum(axis=1))}
+
+
+def _cross(base: Many, tuned: Many) -> Any:
+    return ((base.upper < 0) & (tuned.lower > 0)) | ((tuned.upper < 0) & (base.lower > 0))
+
+
 def answer(evidence: Evidence, over: Case) -> Result:
     """Does tuning move the gain of the last block, norm included, or the sum before the norm, across 1?"""
     rows = AtLeast(models=2).of(last_blocks(evidence, over))
@@ -92,7 +109,7 @@ def answer(evidence: Evidence, over: Case) -> Result:
 WORLDS = worlds_of_levels(
     "log_gain", {"base": BEFORE, "tuned": AFTER}, {"base": BEFORE, "tuned": 0.0}, SCATTER, unit="role"
 )
-TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt")
+TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt", crossings_at_once)
 
 
 for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):

@@ -1,7 +1,7 @@
-"""Try every rule in simulated worlds: `data/worlds.csv`. `worlds.py C04 N01` for some claims.
+"""Try every rule in simulated worlds: `data/worlds.csv`. `worlds.py C04 N01.recipe` for some claims or rules.
 
 Resumable: it is written after every rule and design. Rows of another version of a rule, its test or its worlds are
-made anew; `--anew` makes those of the claims that are named whatever they are. `--jobs`: processes side by side.
+made anew; `--anew` makes those of the claims and rules that are named whatever they are. `--jobs`: processes at a time.
 `--minutes`: after which no further rule is begun. `--seconds`: the most that one world of a search takes, with fewer
 studies where that is short; a worst world takes up to ten times as long.
 """
@@ -56,37 +56,40 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
     return by_design
 
 
-def tried(claim: str, design: Key, seconds: float) -> list[dict[str, Any]]:
-    """Rows of the table for one rule and design."""
+def tried(claim: str, design: Key, seconds: float) -> tuple[list[dict[str, Any]], float]:
+    """Rows of the table for one rule and design, and the CPU-seconds that they took."""
     question, rows = designs(claim)[design]
-    return list(calibrated(question, rows, seconds=seconds))
+    started = time.process_time()
+    return list(calibrated(question, rows, seconds=seconds)), time.process_time() - started
 
 
-def todo(claims: list[str], anew: bool = False) -> Iterator[tuple[str, Key]]:
-    """Claim and design of every rule whose rows are missing, or all."""
+def todo(claims: list[str], chosen: list[str], anew: bool = False) -> Iterator[tuple[str, Key]]:
+    """Claim and design of every rule that is chosen and whose rows are missing, or all."""
     for claim in claims:
         for design, (question, rows) in designs(claim).items():
+            if chosen and not {claim, question.key} & set(chosen):
+                continue
             if anew or calibration.of_design(question, len(rows)).empty:
                 yield claim, design
 
 
-def current(table: pd.DataFrame, claims: list[str]) -> pd.DataFrame:
-    """Rows of rules as they stand; those of other claims stay."""
+def current(claims: list[str]) -> pd.DataFrame:
+    """The table as it is on the disk, without rows of rules of these claims that no longer stand."""
+    table = calibration.table.__wrapped__()
     stands = {(*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()}
     rows = zip(table["rule"], table["n_models"], table["digest"], strict=True)
     kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]
     return table[np.array(kept, dtype=bool)]
 
 
-def written(table: pd.DataFrame, made: pd.DataFrame) -> pd.DataFrame:
-    """The table with the rows of a rule and design in the place of those that it had, as it is on the disk."""
+def write(table: pd.DataFrame, made: pd.DataFrame) -> None:
+    """Write the table with the rows of a rule and design in the place of those that it had."""
     design = set(zip(made["rule"], made["n_models"], strict=True))
     others = [row not in design for row in zip(table["rule"], table["n_models"], strict=True)]
     parts = [part for part in (table[np.array(others, dtype=bool)], made) if len(part)]
     every = pd.concat(parts, ignore_index=True).reindex(columns=list(calibration.ORDER))
     every = every.sort_values(["rule", "n_models", "side", "box", "point"], ignore_index=True)
     every.to_csv(TABLE, index=False, float_format="%.4g", lineterminator="\n")
-    return every
 
 
 def main(chosen: list[str], jobs: int, minutes: float, seconds: float, anew: bool = False) -> None:
@@ -94,13 +97,14 @@ def main(chosen: list[str], jobs: int, minutes: float, seconds: float, anew: boo
 
     Raises RuntimeError that names the rules that failed, once the others are written.
     """
-    claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in chosen]
-    waiting, table = list(todo(claims, anew)), current(calibration.table(), claims)
+    named = {name.partition(".")[0] for name in chosen}
+    claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in named]
+    waiting = list(todo(claims, chosen, anew))
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     started, failed = time.monotonic(), dict[str, BaseException]()
     with Progress(*columns) as bar, ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         task = bar.add_task("rules", total=len(waiting))
-        running: dict[Future[list[dict[str, Any]]], tuple[str, Key]] = {}
+        running: dict[Future[tuple[list[dict[str, Any]], float]], tuple[str, Key]] = {}
         while waiting or running:
             while waiting and len(running) < jobs and time.monotonic() - started < 60 * minutes:
                 job = waiting.pop(0)
@@ -113,7 +117,9 @@ def main(chosen: list[str], jobs: int, minutes: float, seconds: float, anew: boo
                 failed[f"{rule} on {n} rows"] = error
                 bar.console.print(f"{rule} on {n} rows failed: {error}", markup=False)
             else:
-                table = written(table, pd.DataFrame(future.result()))
+                made, seconds_taken = future.result()
+                write(current(claims), pd.DataFrame(made))
+                bar.console.print(f"{rule} on {n} rows: {seconds_taken:.0f} CPU-seconds", markup=False)
             bar.update(task, advance=1, description=rule)
     if failed:
         raise RuntimeError(f"failed: {'; '.join(failed)}") from next(iter(failed.values()))

@@ -40,11 +40,12 @@ def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide
     [
         ([20.0, 22.0, 2.0, 2.2], True, YES),
         ([20.0, 4.0, 2.0, 2.2], True, NO),
-        ([20.0, 22.0, 0.9, 2.2], True, NO),
+        ([20.0, 22.0, 0.9, 2.2], True, OPEN),  # one pair is too far apart, the labs' means are not
+        ([50.0, 60.0, 2.0, 2.2], True, NO),
         ([20.0, 22.0, 2.0, 2.2], False, UNMEASURED),
     ],
 )
-def test_tenfold_is_asked_of_every_pair_with_the_right_matrix(norms: list[float], right: bool, verdict: str) -> None:
+def test_tenfold_is_asked_of_every_pair_and_refuted_by_the_means(norms: list[float], right: bool, verdict: str) -> None:
     labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
     result = c05.of_labs(pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"}))
     assert said(c05, "value_norm.labs", result) == verdict

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,10 @@ CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
 LONG = {"c18", "n01", "n02", "n03", "n04", "n05"}
 IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
+OWN_SIDE = ("penultimate_gain", "last_gain", "measured")
+DRAWN = {"C05.ratio.trained", "C05.ratio.trained_published_slicing", "C10.density.others", "C15.phases.trained"}
+DRAWN |= {f"C14.own_side.{name}" for name in OWN_SIDE}
+"""Rules whose levels rest on permutations or resamples that are drawn at random."""
 
 
 @cache
@@ -135,3 +140,21 @@ def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int
     world = levels.worlds_of(question).at(**levels.point_of(worst["point"]))
     made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
     return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: str) -> None:
+    """But for what is drawn at random, permutations and resamples: within four Monte-Carlo errors of 999 of them."""
+    for name, (question, rows) in tried(claim).items():
+        rule, trial = question.on_trial()
+        if trial.many is None:
+            continue
+        plain, worlds = levels.plain(rows), trial.worlds
+        for world in (worlds.at(NULL), worlds.at(CLAIMED)):
+            outcomes = world.draw(plain, levels.random_of(question, plain, 4, "at once"))
+            at_once = levels._of_all(rule, trial, plain, outcomes)
+            single = [
+                levels._of_study(rule, replace(trial, unit=""), study) for study in levels._studies(plain, outcomes)
+            ]
+            error = 4 * np.sqrt(np.array(single) * (1 - np.array(single)) / 999) if name.split()[0] in DRAWN else 0.0
+            assert (np.abs(at_once - single) <= error + 1e-6).all(), (name, world.words, at_once, single)

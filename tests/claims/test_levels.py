@@ -187,8 +187,8 @@ def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
 
 
 def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:
-    assert levels.bound(np.arange(1, 100) / 100, 0.05) == 0.05  # four of 99 lie below: (4 + 1)/(99 + 1)
-    assert levels.bound(np.full(99, 0.2), 0.05) == 0.2
+    assert levels.bound(np.arange(1, 100) / 100, 0.05) == 0.04999  # four of 99 lie below: (4 + 1)/(99 + 1)
+    assert levels.bound(np.full(99, 1 / 60), 0.05) == 0.01666  # not 0.01667: what ties with it is not below it
     assert levels.bound(np.r_[np.zeros(12), np.ones(87)], 0.05) == 0.0
     assert levels.bound(np.zeros(10), 0.05) == 0.0
     grid = np.r_[np.full(12, 1 / 21), np.full(88, 0.5)]  # permutations whose floor comes up in 12%
@@ -359,6 +359,32 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
     found = weighed(monkeypatch, of(0.5, p=0.04), supported=(0.0, 0.0))
     assert (found.verdict, found.reason) == (OPEN, Reason.TOO_LITTLE)
     assert settles(question(LINE), found, "lab").startswith("Even at its smallest level “supported” comes falsely")
+
+
+def test_a_side_of_a_tried_rule_without_a_false_world_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = weighed(monkeypatch, of(0.5, p=0.001), not_supported=(0.05, 0.05))
+    assert (found.verdict, found.reason, found.strength.leans) == (OPEN, Reason.TOO_LITTLE, SUPPORTED)
+    assert (
+        settles(question(LINE), found, "lab") == "No world was tried in which “supported” is false, so it is not given."
+    )
+    assert weighed(monkeypatch, of(-0.5, p=0.001), not_supported=(0.05, 0.05)).verdict == AGAINST
+    untried = weighed(monkeypatch, of(0.5, p=0.001))
+    assert untried.verdict == SUPPORTED and "not been tried" in untried.strength.provisional
+
+
+def test_a_side_that_nuisances_make_true_everywhere_is_refused_by_name() -> None:
+    def lifted(size: float, *, kind: str, **nuisances: float) -> World:
+        world = LINE.make(0.0, kind=kind, **nuisances)
+        return replace(world, large=of(size if nuisances["ar"] == 0 else 1.0))
+
+    worlds = replace(LINE, make=lifted, box={"ar": (0.0, 0.6)})
+    rule = Decide((R > 0.3) & (R.p <= ALPHA), NEVER)
+    assert levels.false_sizes(question(worlds, rule), study())[SUPPORTED]
+    search = levels.Search(question(worlds, rule), study(), SUPPORTED, ["null"], levels.Effort(4, 4, 4, 4))
+    assert [point["ar"] for point in search.worst(levels.PLAUSIBLE)] == [0.0] * 2
+    with pytest.raises(DataError, match=r"leaves no false world.*T01\.line.*“supported” is true"):
+        raised = replace(worlds, box={"ar": (0.3, 0.6)})
+        list(levels.calibrated(question(replace(raised, null=0.0), rule), study(), levels.Effort(4, 4, 4, 4)))
 
 
 @pytest.mark.parametrize(("outlier", "unit"), [(0.0, ""), (9.0, "m0")])

@@ -43,31 +43,32 @@ def table() -> pd.DataFrame:
 def test_rules_that_are_through_stay_and_are_not_done_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[worlds.Key] = []
 
-    def tried(claim: str, design: worlds.Key, seconds: float) -> list[dict[str, Any]]:
+    def tried(claim: str, design: worlds.Key, seconds: float) -> tuple[list[dict[str, Any]], float]:
         done.append(design)
         if len(done) == 2:
             raise ValueError("no studies")
         question, rows = worlds.designs(claim)[design]
-        return [row(question.key, len(rows), question.digest())]
+        return [row(question.key, len(rows), question.digest())], 1.0
 
     monkeypatch.setattr(worlds, "tried", tried)
-    every = list(worlds.todo([CLAIM]))
+    every = list(worlds.todo([CLAIM], []))
     assert len(every) > 2
     with pytest.raises(RuntimeError, match=rf"failed: {CLAIM}\.\S+ on \d+ rows"):
         worlds.main([CLAIM], 1, 60.0, 1.0)
     assert set(table()["rule"].str[:3]) == {"C02", CLAIM} and "earlier" not in set(table()["digest"])
-    ((_, missing),) = worlds.todo([CLAIM])
+    ((_, missing),) = worlds.todo([CLAIM], [])
     assert missing == done[1] and len(table()) == len(every)
+    assert {rule for _, (rule, _) in worlds.todo([CLAIM], [f"{CLAIM}.variance"], anew=True)} == {f"{CLAIM}.variance"}
     worlds.main([CLAIM], 1, 60.0, 1.0)
     assert done[-1] == missing and len(done) == len(every) + 1 and len(table()) == len(every) + 1
-    assert not list(worlds.todo([CLAIM]))
-    assert len(list(worlds.todo([CLAIM], anew=True))) == len(every)
+    assert not list(worlds.todo([CLAIM], []))
+    assert len(list(worlds.todo([CLAIM], [], anew=True))) == len(every)
 
 
 def test_an_empty_table_is_filled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pd.DataFrame(columns=list(calibration.ORDER)).to_csv(folder / "worlds.csv", index=False)
     made = {design: row(*design, question.digest()) for design, (question, _) in worlds.designs(CLAIM).items()}
-    monkeypatch.setattr(worlds, "tried", lambda claim, design, seconds: [made[design]])
+    monkeypatch.setattr(worlds, "tried", lambda claim, design, seconds: ([made[design]], 1.0))
     worlds.main([CLAIM], 1, 60.0, 1.0)
     assert len(table()) == len(made)
 

@@ -53,14 +53,19 @@ class Side:
     """One side of a rule on one design: its rows of the table."""
 
     rows: pd.DataFrame
+    tried: bool = False
+    """Whether the rule was tried on the design, with this side or the other."""
 
     def limit(self, box: str = PLAUSIBLE) -> float:
-        """α*: the level below which the side is given, in the worst world of a box; NaN where that is not known."""
+        """α*: the level below which the side is given, in the worst world of a box; NaN for a rule that was not tried.
+
+        0 where the rule was tried, but not in a world in which this side is false: it is never given.
+        """
         of_box = self.rows[self.rows["box"] == box]
-        return float(of_box["bound_05"].min()) if len(of_box) else math.nan
+        return float(of_box["bound_05"].min()) if len(of_box) else 0.0 if self.tried else math.nan
 
     def gives(self, level: float, box: str = PLAUSIBLE) -> bool:
-        """Whether a level is small enough; where no world was tried 5% alone decides."""
+        """Whether a level is small enough; of a rule that was not tried 5% alone decides."""
         limit = self.limit(box)
         return level <= ALPHA and (math.isnan(limit) or level < limit)
 
@@ -113,7 +118,7 @@ class Calibration:
 
     def side(self, verdict: Verdict) -> Side:
         """One side of the rule."""
-        return Side(self.rows[self.rows["side"] == verdict])
+        return Side(self.rows[self.rows["side"] == verdict], self.tried)
 
     @property
     def tried(self) -> bool:

@@ -363,6 +363,8 @@ def _by_power(weighed: Weighed, larger: str, group: str) -> str:
     """What a study of this size finds at α* of the side to which it leans, and what a larger one takes."""
     side = Verdict(weighed.strength.leans or SUPPORTED)
     of_side, power = weighed.calibration.side(side), weighed.calibration.side(side).power
+    if of_side.worst is None:
+        return f"No world was tried in which “{side}” is false, so it is not given."
     if of_side.limit() == 0:
         return f"Even at its smallest level “{side}” comes falsely in more than 5% of studies of this design."
     if side == AGAINST and not math.isnan(power):

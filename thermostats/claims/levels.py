@@ -42,7 +42,9 @@ SAMPLES, MOSTLY, LARGE = 20, 16, 240
 STEPS = 6
 """Halvings by which the size is found at which a statement becomes true."""
 POINTS = 48
-"""Points of a box that are tried with a test that is made study by study."""
+"""Points of a box that are tried with a test that is made study by study, or of many rows."""
+TOGETHER = 100
+"""Rows up to which a test of many studies at once is tried in every point with every kind of errors."""
 WORST = 3
 """Worst worlds of a box that are simulated anew."""
 EVERY = 10
@@ -59,6 +61,8 @@ NAMES = ("model_id", "heritage", "family", "recipe", "pair", "source")
 """Columns of names that make units their own where a study is multiplied."""
 TIPPED = ("normal", "lognormal")
 """Kinds of errors for which tipping points are asked."""
+DIGITS = 4
+"""Figures of a bound."""
 WORDS = ("size", "kind")
 """What of a point is no number."""
 
@@ -74,7 +78,8 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE, HERE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000), Effort(20, 30, 400, 150)
+STUDY_BY_STUDY, AT_ONCE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000)
+OF_MANY_ROWS, HERE = Effort(50, 100, 2000, 500), Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -152,9 +157,9 @@ def _of_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
 def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
     made = _of_all(rule, trial, rows, outcomes)
     units = rows[trial.unit].unique() if trial.unit else ()
-    if not 1 < len(units) <= MANY:
-        return made
     low = np.flatnonzero((made <= ALPHA).any(axis=1))
+    if not 1 < len(units) <= MANY or not low.size:
+        return made
     for unit in units:
         kept = (rows[trial.unit] != unit).to_numpy()
         rest = {name: values[low][:, kept] for name, values in outcomes.items()}
@@ -167,15 +172,27 @@ def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str
 
 
 def _of_all(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
-    assert trial.many is not None  # noqa: S101
-    n, result = len(next(iter(outcomes.values()))), Result(quantities=trial.many(rows, outcomes))
+    n, result = len(next(iter(outcomes.values()))), _together(trial, rows, outcomes)
     return np.stack([np.broadcast_to(rule.level(result, side), n) for side in SIDES], axis=1).astype(np.float64)
 
 
+def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
+    """The rule's numbers of all studies as one result, whose parts are arrays; tables are lists of rows."""
+    assert trial.many is not None  # noqa: S101
+    made = trial.many(rows, outcomes)
+    tables: dict[str, Any] = {name: part for name, part in made.items() if isinstance(part, list)}
+    return Result(quantities={name: part for name, part in made.items() if name not in tables}, rows=tables)
+
+
 def bound(levels: Array, share: float) -> float:
-    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too frequent."""
+    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too frequent.
+
+    It is rounded down to `DIGITS`, below a level that ties with it: tables keep no more, and a tie is not below it.
+    """
     allowed = math.floor(share * (len(levels) + 1) + 1e-9) - 1
-    return float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
+    x = float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
+    unit = 10.0 ** (math.floor(math.log10(x)) + 1 - DIGITS) if x > 0 else 1.0
+    return float(f"{math.floor(x * (1 - 1e-9) / unit) * unit:.{DIGITS}g}")
 
 
 def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
@@ -209,7 +226,7 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
 def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
     """The rule's numbers of some studies; of those that do not carry the test none."""
     if trial.many is not None:
-        return [Result(quantities=trial.many(rows, outcomes))]
+        return [_together(trial, rows, outcomes)]
     made = []
     for study in _studies(rows, outcomes):
         with suppress(UsageError, TooFew):
@@ -233,13 +250,18 @@ def false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, list[st
             part = _boundary(question, rows, side, true[NULL])
             sizes[side] += [f"{part:g}"] if 0 < part < 1 else []
         if not sizes[side] and condition is not NEVER:
-            raise DataError(
-                "a box that leaves no false world",
-                where=question.id,
-                got=f"“{side}” is true in every world",
-                allowed="a null, or another size, at which it is false",
-            )
+            raise no_false_world(question, side)
     return sizes
+
+
+def no_false_world(question: Question, side: Verdict) -> DataError:
+    """What is wrong with worlds in all of which a side is true."""
+    return DataError(
+        "a box that leaves no false world",
+        where=question.id,
+        got=f"“{side}” is true in every world",
+        allowed="a null, or another size, at which it is false",
+    )
 
 
 def _boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
@@ -291,13 +313,13 @@ class Search:
     def worst(self, box: str) -> list[Point]:
         """The worst points of a box, at most `WORST`, in which the side is false indeed.
 
-        All have random numbers in common. A test that is made study by study meets the points with kinds of errors in
-        turn, then the worst points with all of them.
+        All have random numbers in common. A test that is made study by study, or of many rows, meets the points with
+        kinds of errors in turn, then the worst points with all of them.
         """
         worlds, effort = worlds_of(self.question), self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._worst_sizes(), places))
-        if self.question.on_trial()[1].many is None:
+        if self.question.on_trial()[1].many is None or len(self.rows) > TOGETHER:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             turns = [
@@ -315,7 +337,8 @@ class Search:
         box = worlds_of(self.question).box.items()
         middle = {name: half(name, rest, end) for name, (rest, end, *_) in box}
         spots = [{"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)]  # boundaries come last
-        return [str(point["size"]) for point in self._false(self._ranked(spots, self.effort.more), 2)]
+        ranked = self._ranked(spots, self.effort.more)
+        return [str(point["size"]) for point in self._false(ranked, 2) or ranked]  # nuisances may make all of them true
 
     def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
@@ -415,7 +438,8 @@ def calibrated(
             got=f"{len(rows)} rows: {error}",
             allowed="rows that carry the rule's own test",
         ) from error
-    effort = effort or (AT_ONCE if trial.many else STUDY_BY_STUDY)
+    at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
+    effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
     rows = plain(rows)
     sizes = false_sizes(question, rows)
     for side in SIDES:
@@ -423,6 +447,8 @@ def calibrated(
             continue
         search = Search(question, rows, side, sizes[side], effort, seconds)
         limits, worst = [], search.worst(PLAUSIBLE)
+        if not worst:
+            raise no_false_world(question, side)
         for point in worst:
             row = search.simulated(point, PLAUSIBLE, effort.fresh)
             limits.append(row["bound_05"])
@@ -430,7 +456,7 @@ def calibrated(
         for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
             yield search.simulated(point, HOSTILE, effort.others)
         level = _of_study(rule, trial, rows)[SIDES.index(side)]
-        if worst and level <= ALPHA:
+        if level <= ALPHA:
             yield from search.tipping(worst[0]["size"], level)
         yield from _powers(search, sizes[side], min([ALPHA, *limits]))
 
@@ -479,8 +505,6 @@ def plain(rows: pd.DataFrame) -> pd.DataFrame:
 def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
     """A study so many times as large, each copy of the rows with names of its own."""
     names = ("prompt_id",) if trial.larger == "prompt" else NAMES
-    copies = [
-        rows.assign(**{name: rows[name].astype(str) + f" {copy}" for name in names if name in rows})
-        for copy in range(times)
-    ]
-    return pd.concat(copies, ignore_index=True)
+    many = pd.concat([rows] * times, ignore_index=True)
+    copy = pd.Series(np.repeat([f" {copy}" for copy in range(times)], len(rows)))
+    return many.assign(**{name: many[name].astype(str) + copy for name in names if name in many})

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -349,7 +349,7 @@ def Each(table: str, condition: Condition) -> Condition:
         bars=condition.bars,
         short=f"in each of the {table}, {condition.brief}",
         loosened=lambda: Each(table, condition.nearly()),
-        level=condition.level and (lambda r: max(map(condition.attained, _rows(r, table)), default=1.0)),
+        level=condition.level and (lambda r: _extreme(np.maximum, condition, _rows(r, table))),
         states=condition.states and (lambda: Each(table, condition.statement())),
     )
 
@@ -363,7 +363,7 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
         bars=condition.bars,
         short=f"in at least one of the {table}, {condition.brief}{adjusted}",
         loosened=lambda: Some(table, condition.nearly(), adjust),
-        level=condition.level and (lambda r: min(map(condition.attained, _rows(r, table, adjust)), default=1.0)),
+        level=condition.level and (lambda r: _extreme(np.minimum, condition, _rows(r, table, adjust))),
         states=condition.states and (lambda: Some(table, condition.statement(), adjust)),
     )
 
@@ -378,14 +378,31 @@ NEVER = Condition("never", lambda result: False, level=lambda result: 1.0)
 NO_LEVEL = "a condition without a level"
 
 
+def _extreme(extreme: np.ufunc, condition: Condition, rows: list[Result]) -> Levels:
+    """The largest or smallest level of a condition over rows; 1 where there are none."""
+    return extreme.reduce([condition.attained(row) for row in rows], axis=0) if rows else 1.0
+
+
 def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
-    """Rows of a table of a result as results of their own."""
+    """Rows of a table of a result as results of their own; of many studies at once a table is a list of rows."""
     if table not in result.rows:
         raise DataError("a rule reads a table that the result lacks", got=table, allowed=", ".join(result.rows))
-    frame = result.rows[table]
+    frame: Any = result.rows[table]
+    if isinstance(frame, list):
+        return [Result(quantities=row) for row in (_adjusted(frame) if adjust else frame)]
     if adjust and len(frame):
         frame = frame.assign(p=holm(frame["p"].to_dict()))
     return [_of_row(row) for row in frame.to_dict("records")]
+
+
+def _adjusted(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of many studies at once, each with one p for all of its quantities, with these adjusted as `holm` does."""
+    p = np.stack([next(iter(row.values())).p for row in rows])
+    order, factors = p.argsort(axis=0), np.arange(len(p), 0, -1)[:, None]
+    raised = np.minimum(np.maximum.accumulate(np.take_along_axis(p, order, axis=0) * factors, axis=0), 1.0)
+    adjusted = np.empty_like(p)
+    np.put_along_axis(adjusted, order, raised, axis=0)
+    return [{name: replace(q, p=each) for name, q in row.items()} for row, each in zip(rows, adjusted, strict=True)]
 
 
 def _of_row(row: Mapping[Any, object]) -> Result:
@@ -658,7 +675,7 @@ class Given:
 
     def level(self, result: Result, verdict: Verdict) -> Levels:
         """That of the rule, where there is enough."""
-        return 1.0 if self.short(result) else self.rule.level(result, verdict)
+        return np.where(self.enough.attained(result) > 0, 1.0, self.rule.level(result, verdict))
 
     def side(self, verdict: Verdict) -> Condition:
         """That of the rule."""

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import statsmodels.formula.api as smf
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from patsy import PatsyError  # type: ignore[import-untyped]
 from scipy import stats
 from statsmodels.regression.linear_model import OLSResults, RegressionResultsWrapper
@@ -279,8 +279,9 @@ def within_correlation(
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
     ranked = [stats.rankdata(values, axis=0) for values in (a, b)] if method == "spearman" else [a, b]
     null = _pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
-    prompts, models = rng.integers(0, n, (resamples, n, 1)), rng.integers(0, m, (resamples, 1, m))
-    drawn = np.nanmean(statistic(a[prompts, models], b[prompts, models], 1), axis=1)
+    prompts, models = rng.integers(0, n, (resamples, n)), rng.integers(0, m, (resamples, m))
+    every = _resampled(a, b, prompts, ranked=method == "spearman")
+    drawn = np.nanmean(np.take_along_axis(every, models, axis=1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
     return WithinCorrelation(
         test="permutation of prompts, for all models together, of the mean "
@@ -294,6 +295,27 @@ def within_correlation(
         by_model=pd.DataFrame({"estimate": each, **ends}, index=list(map(str, x.columns))),
         n_models=m,
     )
+
+
+def _resampled(a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool) -> Array:
+    """Correlation of every column (model) of a and b over resampled rows, resample × model; NaN where nothing varies.
+
+    A row counts as often as it is drawn; its rank among those drawn is Σ_j w_j ([x_j < x] + ½ [x_j = x]), w_j how often
+    row j is.
+    """
+    n, m = a.shape
+    times = np.zeros((len(prompts), n))
+    np.add.at(times, (np.arange(len(prompts))[:, None], prompts), 1.0)
+
+    def standardised(values: Array) -> Array:
+        if ranked:
+            values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
+        centred = values - (times * values).sum(axis=1, keepdims=True) / n
+        spread = np.sqrt((times * np.square(centred)).sum(axis=1, keepdims=True))
+        return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
+
+    each = [(times * standardised(a[:, k]) * standardised(b[:, k])).sum(axis=1) for k in range(m)]
+    return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
 
 
 def ols(frame: pd.DataFrame, formula: str) -> Any:

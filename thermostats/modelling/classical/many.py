@@ -26,7 +26,8 @@ TOLERANCE = 1e-9
 
 
 AtOnce = Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]]
-"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads."""
+"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a table a list of
+rows, each the estimates by name."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,57 @@ def correlations(
     return Many(r, lower, upper, _permutation_p(_rearranged(x, codes, seed), y, np.abs(r)))
 
 
-def means(outcomes: Array, against: float = 0.0) -> Many:
-    """Mean of every study with its t interval, and the two-sided p of the same t against a number."""
+def means(outcomes: Array, against: float = 0.0, level: float = LEVEL) -> Many:
+    """Mean of every study with its t interval of a level, and the two-sided p of the same t against a number."""
     n, mean = outcomes.shape[1], outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error
+    half = stats.t.ppf((1 + level) / 2, n - 1) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         return Many(mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1))
+
+
+def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
+    """Means of groups, study × group, in the order in which groups are met."""
+    codes, names = pd.factorize(np.asarray(groups))
+    return np.asarray(outcomes @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes)))
+
+
+def exponential(logs: Many) -> Many:
+    """Ratios of the same level: estimate and interval are exponentials."""
+    return replace(logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper))
+
+
+def resampled_means(outcomes: Array, seed: int) -> Many:
+    """Mean of every study with its BCa interval, as `association.bca` has it; all studies are resampled alike.
+
+    There is no p. The interval of values that are all alike is their mean.
+    """
+    studies, n = outcomes.shape
+    chosen = np.random.default_rng(seed).integers(0, n, (RESAMPLES, n))
+    times = np.zeros((RESAMPLES, n))
+    np.add.at(times, (np.arange(RESAMPLES)[:, None], chosen), 1 / n)
+    mean, off = outcomes.mean(axis=1), outcomes - outcomes.mean(axis=1, keepdims=True)
+    ends, step = np.empty((2, studies)), max(1, HELD // RESAMPLES)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        turn = (off**3).sum(axis=1) / 6 / (off**2).sum(axis=1) ** 1.5
+        for at in (slice(start, start + step) for start in range(0, studies, step)):
+            drawn = np.sort(np.round(off[at] @ times.T, 12), axis=1)
+            z = stats.norm.ppf(((drawn < 0).sum(axis=1) + (drawn <= 0).sum(axis=1)) / 2 / RESAMPLES)
+            for end, tail in enumerate(((1 - LEVEL) / 2, (1 + LEVEL) / 2)):
+                moved = z + stats.norm.ppf(tail)
+                share = stats.norm.cdf(z + moved / (1 - turn[at] * moved))
+                ends[end, at] = mean[at] + _quantile_of_sorted(drawn, share)
+    alike = np.ptp(outcomes, axis=1) <= 0
+    lower, upper = (np.where(alike, mean, end) for end in ends)
+    return Many(mean, lower, upper, np.full(studies, math.nan))
+
+
+def _quantile_of_sorted(values: Array, share: Array) -> Array:
+    """The quantile of every row, linear between two values; NaN for a share that is NaN."""
+    place = np.nan_to_num(share) * (values.shape[1] - 1)
+    low = np.floor(place).astype(np.int64)
+    below, above = (np.take_along_axis(values, at[:, None], 1)[:, 0] for at in (low, np.ceil(place).astype(np.int64)))
+    return np.asarray(np.where(np.isnan(share), math.nan, below + (place - low) * (above - below)))
 
 
 def shares(outcomes: Array, against: float = 0.5) -> Many:

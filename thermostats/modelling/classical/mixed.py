@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.classical.association import ols
+from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
@@ -288,6 +289,26 @@ def variance_components(
         interval=interval,
         n_rows=I,
     )
+
+
+def shares_of_rows(tables: Array, *, seed: int) -> Many:
+    """The rows' share of the variance of many complete tables, study × row × column, as of one."""
+    studies, I, J = tables.shape  # noqa: E741
+    centred = tables - tables.mean(axis=(1, 2), keepdims=True)
+    a, b = centred.mean(axis=2, keepdims=True), centred.mean(axis=1, keepdims=True)
+    residual = centred - a - b
+    ss = np.stack([np.square(part).sum(axis=(1, 2)) * k for part, k in ((a, J), (b, I), (residual, 1))], axis=1)
+    df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+    drawn = np.random.default_rng(seed).chisquare(df, (RESAMPLES, 3))
+
+    def share(mean_squares: Array) -> Array:
+        of_rows, of_columns, rest = np.moveaxis(mean_squares, -1, 0)
+        parts = np.clip([(of_rows - rest) / J, (of_columns - rest) / I, rest], 0, None)
+        return np.asarray(parts[0] / parts.sum(axis=0))
+
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    lower, upper = np.stack([np.quantile(share(each / drawn), tails) for each in ss], axis=1)
+    return Many(share(ss / df), lower, upper, np.full(studies, math.nan))
 
 
 def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, Array, Array]:

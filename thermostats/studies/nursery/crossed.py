@@ -49,7 +49,7 @@ FEWEST = 6
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its 95% interval."""
+    """An estimate with its 95% interval; of many studies at once arrays."""
 
     estimate: float
     lower: float
@@ -106,29 +106,29 @@ def coded(x: Array) -> Array:
 def ratios(y: Array, x: Array) -> dict[str, Interval]:
     """Recipe over architecture and shape over size as ratios of standard deviations, and `alike`.
 
-    y: log gains (corpora, recipes, shapes); x: logs of L, ρ and d of the shapes, (S, 3).
+    y: log gains (…, corpora, recipes, shapes); x: logs of L, ρ and d of the shapes, (S, 3).
     """
     effects, noise = lines(y, coded(x))
     every, parts = statistics(effects, noise), statistics(*without_each(effects, noise))
     ends = jackknifed(every, parts)
-    ends[:, :2] = np.exp(ends[:, :2])
-    return {name: Interval(*ends[:, i]) for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))}
+    ends[..., :2] = np.exp(ends[..., :2])
+    return {name: Interval(*ends[..., i]) for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))}
 
 
 def mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
     """Geometric means over corpora of the same two ratios of standard deviations, and the corpora's weights.
 
     log θ = Σ_c w_c log θ_c with w_c ∝ 1/s_c², s_c the jackknife error of log θ_c over recipes; the interval is by a
-    jackknife of log θ over recipes with w held fixed, since all corpora share their recipes. y: log gains (corpora,
-    recipes, shapes); weights: (corpora, 2), each column of sum 1.
+    jackknife of log θ over recipes with w held fixed, since all corpora share their recipes. y: log gains (…, corpora,
+    recipes, shapes); weights: (…, corpora, 2), each column of sum 1.
     """
     effects, noise = lines(y, coded(x))
     every, left = _each_corpus(effects, noise), _each_corpus(*without_each(effects, noise))
     spread = np.square(left - left.mean(axis=0)).sum(axis=0)
     weights = 1 / np.maximum(spread, LEAST)
-    weights /= weights.sum(axis=0)
-    ends = np.exp(jackknifed((weights * every).sum(axis=0), (weights * left).sum(axis=1)))
-    return {name: Interval(*ends[:, i]) for i, name in enumerate(("recipe / architecture", "shape / size"))}, weights
+    weights /= weights.sum(axis=-2, keepdims=True)
+    ends = np.exp(jackknifed((weights * every).sum(axis=-2), (weights * left).sum(axis=-2)))
+    return {name: Interval(*ends[..., i]) for i, name in enumerate(("recipe / architecture", "shape / size"))}, weights
 
 
 def _each_corpus(effects: Array, noise: Array) -> Array:
@@ -149,14 +149,14 @@ def spreads(y: Array, x: Array) -> dict[str, Interval]:
 
 
 def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
-    """Coefficients and their covariances without each recipe in turn, (recipes, corpora, recipes − 1, …)."""
-    recipes = effects.shape[1]
-    others = np.array([np.delete(np.arange(recipes), r) for r in range(recipes)])
-    return np.moveaxis(effects[:, others], 1, 0), np.moveaxis(noise[:, others], 1, 0)
+    """Coefficients and their covariances without each recipe in turn, (recipes, …, corpora, recipes − 1, …)."""
+    recipes = effects.shape[-2]
+    others = [np.delete(np.arange(recipes), r) for r in range(recipes)]
+    return np.stack([effects[..., left, :] for left in others]), np.stack([noise[..., left, :, :] for left in others])
 
 
 def jackknifed(estimate: Array, parts: Array) -> Array:
-    """Figures and the ends of their t intervals, (3, figures); parts: those without each recipe in turn."""
+    """Figures and the ends of their t intervals, (3, …, figures); parts: those without each recipe in turn."""
     recipes = len(parts)
     sd = np.sqrt((recipes - 1) / recipes * np.square(parts - parts.mean(axis=0)).sum(axis=0))
     half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * sd
@@ -164,13 +164,13 @@ def jackknifed(estimate: Array, parts: Array) -> Array:
 
 
 def lines(y: Array, z: Array) -> tuple[Array, Array]:
-    """Coefficients (corpora, recipes, 4) of every recipe's line, and their error covariances (…, 4, 4)."""
+    """Coefficients (…, corpora, recipes, 4) of every recipe's line, and their error covariances (…, 4, 4)."""
     X = np.column_stack([np.ones(len(z)), z])
     inverse = np.linalg.inv(X.T @ X)
     effects = y @ X @ inverse
     left = y - effects @ X.T
-    common = left.mean(axis=1, keepdims=True)
-    recipes = y.shape[1]
+    common = left.mean(axis=-2, keepdims=True)
+    recipes = y.shape[-2]
     df = (len(z) - X.shape[1]) * (recipes - 1) / recipes
     squares = np.square(left - common).sum(axis=-1) / df
     return effects, squares[..., None, None] * inverse

@@ -342,20 +342,22 @@ def means(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(model_id=table["recipe"], heritage=table["recipe"])
 
 
-def hotelling(y: Array) -> tuple[float, int, int, float]:
-    """That the columns of y (units, columns) have one mean: F, its degrees of freedom, p."""
-    off = y[:, 1:] - y[:, :1]
-    n, df = off.shape
-    mean, covariance = off.mean(axis=0), np.atleast_2d(np.cov(off.T))
-    f = float(n * mean @ np.linalg.pinv(covariance) @ mean) * (n - df) / (df * (n - 1))
-    return f, df, n - df, float(stats.f.sf(f, df, n - df))
+def hotelling(y: Array) -> tuple[Any, int, int, Any]:
+    """That the columns of y (…, units, columns) have one mean: F, its degrees of freedom, p."""
+    off = y[..., 1:] - y[..., :1]
+    n, df = off.shape[-2:]
+    mean = off.mean(axis=-2)
+    centred = off - mean[..., None, :]
+    covariance = np.swapaxes(centred, -1, -2) @ centred / (n - 1)
+    f = n * np.einsum("...i,...ij,...j->...", mean, np.linalg.pinv(covariance), mean) * (n - df) / (df * (n - 1))
+    return f, df, n - df, stats.f.sf(f, df, n - df)
 
 
-def residual(y: Array, x: Array) -> tuple[float, int]:
-    """Residual sum of squares of least squares, and rank of the columns, the mean among them."""
-    u, s, _ = np.linalg.svd(np.column_stack([np.ones(y.size), x - x.mean(axis=0)]), full_matrices=False)
+def residual(y: Array, x: Array) -> tuple[Any, int]:
+    """Residual sum of squares of least squares of y (…, units), and rank of the columns, the mean among them."""
+    u, s, _ = np.linalg.svd(np.column_stack([np.ones(len(x)), x - x.mean(axis=0)]), full_matrices=False)
     u = u[:, s > s[0] * 1e-9]
-    return float(y @ y - np.square(y @ u).sum()), u.shape[1]
+    return np.square(y).sum(axis=-1) - np.square(y @ u).sum(axis=-1), u.shape[1]
 
 
 def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
@@ -363,14 +365,19 @@ def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
 
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
-    y = table["log_gain"].to_numpy(np.float64)
-    (left, rank), tests = residual(y, np.empty((y.size, 0))), []
+    tests = of_factors(table["log_gain"].to_numpy(np.float64), table, factors)
+    return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
+
+
+def of_factors(y: Array, table: pd.DataFrame, factors: dict[str, str]) -> list[tuple[str, Any, int, int, Any]]:
+    """The same of outcomes y (…, recipes), a row a factor."""
+    (left, rank), tests = residual(y, np.empty((len(table), 0))), []
     for name, kind in factors.items():
         squares, both = residual(y, _columns(table, name, kind))
-        df, rest = both - rank, len(y) - both
-        f = (left - squares) / df / (squares / rest) if df and rest else np.nan
-        tests.append((name, f, df, rest, float(stats.f.sf(f, df, rest))))
-    return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
+        df, rest = both - rank, len(table) - both
+        f = (left - squares) / df / (squares / rest) if df and rest else np.full_like(left, np.nan)
+        tests.append((name, f, df, rest, stats.f.sf(f, df, rest)))
+    return tests
 
 
 def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
