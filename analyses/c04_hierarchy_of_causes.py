@@ -58,6 +58,8 @@ from thermostats.studies.delia2026.hierarchy import (
 from thermostats.studies.delia2026.stated_facts import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
 
 LOG_COLUMNS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
+ENDS = ("estimate", "lower", "upper")
+XLABEL = "corrected share of the variance of the log gain"
 GAIN = NAMED_GAINS[0]
 """The gain that the study means; the others are universes of the curve."""
 
@@ -148,14 +150,31 @@ def with_descent(
     return {**tables, DESCENT: table}, {"descent": {row.what: row for row in table.itertuples()}}
 
 
+def both_halves(parts: Mapping[str, Finding]) -> pd.DataFrame | None:
+    """What the claim compares, a row each with its interval: lab against architecture, shape against size, and size."""
+    shares, codings, counts = (parts[name].table for name in ("architecture", "geometry", "size"))
+    if shares is None or codings is None or counts is None:
+        return None
+    named = {"heritage": "lab", "architecture": "shape and size", HERITAGE_MINUS_ARCHITECTURE: "lab − shape and size"}
+    rows = [row | {"what": named[row["what"]]} for row in shares[["what", *ENDS]].to_dict("records")]
+    for table, quantity, label, words in (
+        (codings, GEOMETRY_MINUS_SCALE, "coding", "shape − size: {}"),
+        (counts, SHARE_OF_SCALE, "weights", "size ({})"),
+    ):
+        columns = [label, quantity, f"{quantity}_lower", f"{quantity}_upper"]
+        for name, *values in table[columns].itertuples(index=False, name=None):
+            rows.append({"what": words.format(name), **dict(zip(ENDS, values, strict=True))})
+    return pd.DataFrame(rows)
+
+
 @CLAIM.overall(all_of=tuple(f"{name}.{GAIN.id}" for name in ("architecture", "geometry", "size")))
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order and the one on size, by the gain that the study means."""
     parts = {name: found[f"{name}.{GAIN.id}"] for name in TRIALS}
-    first = parts["architecture"]
+    first, table = parts["architecture"], both_halves(parts)
     return Result(
-        table=first.table,
-        draw=first.figure.draw,
+        table=table,
+        draw=None if table is None else drawing(forest, table, label="what", null=0.0, xlabel=XLABEL),
         n_models=first.sample.n_models,
         n_groups=first.sample.n_groups,
         words={"parts": parts, "gain": GAIN.words},
@@ -163,7 +182,6 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 
 
 TABLES_OF_FIT = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")
-XLABEL = "corrected share of the variance of the log gain"
 
 
 @CLAIM.finding(

@@ -13,8 +13,14 @@ from thermostats.modelling.classical.counts import pairs_above, separation
 from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.curves import traces_by_file
 from thermostats.studies.delia2026.stated_facts import H4_V2
-from thermostats.studies.delia2026.weights_of_claims import FILES, OPT, mean_traces, subsampled, trace_audit
-from thermostats.studies.delia2026.weights_of_claims import GPT2_TRACES as GPT2
+from thermostats.studies.delia2026.weights_of_claims import (
+    FILES,
+    SMALL_OPT,
+    SMALLEST_GPT2,
+    mean_traces,
+    subsampled,
+    trace_audit,
+)
 from thermostats.studies.delia2026.weights_of_claims import traces_by_layer as by_layer
 
 ALPHA, SEED = 0.05, 8
@@ -82,8 +88,8 @@ def as_labelled(evidence: Evidence) -> Result:
     kinds = small["by_label"].reindex(before.index).to_numpy(bool)
 
     words = {
-        "alike": bool(small["by_label"][GPT2] == small["by_label"][OPT]),
-        "ratio": small["multi_head"][GPT2] / small["multi_head"][OPT],
+        "alike": bool(small["by_label"][SMALLEST_GPT2] == small["by_label"][SMALL_OPT]),
+        "ratio": small["multi_head"][SMALLEST_GPT2] / small["multi_head"][SMALL_OPT],
         "means": small.groupby("by_label")[["multi_head", "first_head"]].mean().reindex([True, False]),
         "disagree": list(rows.loc[rows["by_label"] != rows["by_gain"], "model_id"]),
         "missing": rows[rows["layers_missing"] > 0],

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.rule import Above, Posterior, V
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.rule import Above, AtLeast, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.association import paired_difference
 from thermostats.modelling.fit import Fit
@@ -16,8 +16,10 @@ from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.transition import fit_transition
 from thermostats.studies.delia2026 import curves as claim_figures
 from thermostats.studies.delia2026 import weights_of_claims as layers
-from thermostats.studies.delia2026.stated_facts import features_of
+from thermostats.studies.delia2026.stated_facts import features_of, without_tuned
 from thermostats.studies.delia2026.weights_of_claims import TRANSITION_DEFINITIONS as DEFINITIONS
+from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.tables.schemas import NURSERY
 
 SEED = 9
 SCALE = 10.0
@@ -25,6 +27,8 @@ SCALE = 10.0
 CLAIMED = 25.0 - 15.7
 """Points of depth by which the formula is nearer, as published across heritages."""
 GAINED = "error of L/2 minus error of the formula"
+LEAST_IN_SCOPE = 3
+"""Models that a comparison needs."""
 OVER_LABS = "error of other labs' mean fraction minus error of the formula"
 NEARER = Above(GAINED, 0)
 MEAN = Posterior("mean difference of the errors > 0", draws=V("mean") > 0)
@@ -35,6 +39,8 @@ COLUMNS = ["kind", "model_id", "heritage", "n_layers", "n_heads", "layer", "form
 SHOWN = {one.column: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
 MEASURABLE = ("steepest", "first_sign_change")
 """Definitions that rows of other sets of evidence have; the others are of the study's files."""
+OUT_OF_SCOPE = "alibi"
+"""Position scheme that the study's limitations exclude."""
 CLAIM = Claim.read(__file__)
 
 
@@ -76,6 +82,17 @@ def compared(rows: pd.DataFrame) -> Result:
     return nearer(gained_by(rows, "error_half")).adding(words=words)
 
 
+def within_scope(rows: pd.DataFrame) -> dict[str, Any]:
+    """The same comparison without models that the study itself puts out of the formula's scope; empty without any."""
+    outside = rows["position_scheme"] == OUT_OF_SCOPE
+    if not outside.any() or (~outside).sum() < LEAST_IN_SCOPE:
+        return {}
+    inside = compared(rows[~outside].reset_index(drop=True))
+    errors = {name: inside.words[name] for name in ("formula", "half")}
+    names = {"out": rows.loc[outside, "model_id"].tolist(), "n": inside.n_models}
+    return names | errors | {"gained": inside.headline, "verdict": NEARER.verdict(inside)}
+
+
 def line(rows: pd.DataFrame) -> Inference:
     """The mean difference of the errors, labs with levels of their own; empty for too few models."""
     if len(rows) < LEAST:
@@ -109,7 +126,7 @@ def error(evidence: Evidence, definition: Case) -> Result:
     rows = predicted(evidence)
     part, calibrated = by_definition(evidence, definition), rows[rows["kind"] == "calibration"].reset_index(drop=True)
     audit = layers.error_audit(evidence, rows, definition.column)
-    found = compared(part).adding(audit=audit, inference=line(part))
+    found = compared(part).adding(audit=audit, inference=line(part), words={"scope": within_scope(part)})
     if definition.id == "figure_5":
         draw = partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN)
         return found.adding(table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows))
@@ -150,6 +167,53 @@ def across_labs(evidence: Evidence) -> Result:
     words = {"errors": rows[list(RULES)].mean().to_dict(), "shape": float(SHAPE.truth(fit.quantities).mean())}
     tables = {name.replace("_", " "): fit.table(name) for name in TABLES}
     return over_labs(rows).adding(words=words, inference=replace(line(rows), tables=tables))
+
+
+LEAST_BLOCKS = 4
+"""In fewer blocks there is no place before and after a turn."""
+ENOUGH = AtLeast(models=24, groups=8)
+
+
+def of_curve(evidence: Evidence) -> pd.DataFrame:
+    """Models with the layer at which the contraction ratio is smallest (from 0), and what the formula gains on L/2."""
+    trained = evidence.name == NURSERY
+    attention = at_the_end(evidence, "attention") if trained else evidence.table("attention", variant="exact")
+    curves = layers.by_layer(attention)
+    deep = curves.groupby("model_id")["layer"].transform("size") >= LEAST_BLOCKS
+    lowest = curves[deep].sort_values(["model_id", "contraction_ratio", "layer"]).drop_duplicates("model_id")
+    places = lowest[["model_id"]].assign(kind="contraction", layer=lowest["layer"].astype(float) - 1)
+    rows = layers.with_predictions(places, evidence)
+    rows = rows.assign(heritage=rows["model_id"].map(lowest.set_index("model_id")["heritage"]))
+    return gained_by(rows if trained else without_tuned(evidence, rows), "error_half").reset_index(drop=True)
+
+
+def over_groups(rows: pd.DataFrame) -> Result:
+    """Mean over recipes or labs of the column `gained`, points of depth, with its sign-flip p-value."""
+    of_rows = {"groups": rows["heritage"], "log": False, "seed": SEED}
+    found = paired_difference(rows["gained"], 0 * rows["gained"], **of_rows)
+    estimate = Estimate.of(found, f"95% {found.interval}, points of depth", found.p_permutation)
+    return Result.of(rows, {GAINED: estimate}, table=None, words={"permutation": found.permutation})
+
+
+@CLAIM.finding(
+    "contraction",
+    primary=NEARER,
+    evidence=NURSERY,
+    needs=ENOUGH,
+    trial=Trial(of_curve, over_groups, worlds=WORLDS, larger="recipe"),
+    views=Views(models=4, groups=3, sets=(POOLED,)),
+)
+def contraction(evidence: Evidence) -> Result:
+    """Does the formula give the layer of a curve that no change of weights moves?"""
+    rows = ENOUGH.of(of_curve(evidence))
+    errors = {"formula": rows["error_formula"].mean(), "half": rows["error_half"].mean()}
+    inside = rows[rows["formula"] < rows["n_layers"]]
+    words = {
+        "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
+        "first": (rows["layer"] == 0).mean(),
+        "inside": {"n": len(inside), "formula": inside["error_formula"].mean(), "half": inside["error_half"].mean()},
+    }
+    return over_groups(rows).adding(words={**errors, **words})
 
 
 if __name__ == "__main__":

@@ -1,14 +1,26 @@
 """C11: fine-tuning changes the magnitude of the gain (up to 50%) and cannot change its sign."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
-from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
+from thermostats.claims.rule import Always, AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import one_sample
@@ -122,7 +134,7 @@ def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
     return {} if found is None else {DESCENT: pd.DataFrame([vars(found)])}
 
 
-VIEWS = Views(models=2)
+VIEWS, LEAST = Views(models=2), AtLeast(models=1)
 ACROSS, CHANGES = worlds_of_share("flips", 0.0, MOST_FLIPS), worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
 SIGN = Trial(related, flips, "", ACROSS, "pair", many=shares_of(SHARE.name, "flips", FLIPS.name))
 MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt", changes_at_once)
@@ -158,6 +170,28 @@ def sign(evidence: Evidence) -> Result:
             "follows": follows(evidence, TWIN),
         },
     )
+
+
+def by_penultimate(evidence: Evidence) -> pd.DataFrame:
+    """Pairs whose penultimate gains are known."""
+    return LEAST.of(tuned_pairs.pairs_by_penultimate(evidence))
+
+
+OF_PENULTIMATE = replace(SIGN, rows=by_penultimate)
+
+
+@CLAIM.finding(
+    "sign_penultimate",
+    primary=CANNOT,
+    trial=OF_PENULTIMATE,
+    evidence=POOLED,
+    needs=LEAST,
+    views=Views(models=2, sets=(EXTERNAL, MEASURED)),
+)
+def sign_penultimate(evidence: Evidence) -> Result:
+    """The same of pairs that are known by the gain of the block before the last."""
+    rows = by_penultimate(evidence)
+    return flips(rows).adding(table=rows, words={"rows": rows.to_dict("records")})
 
 
 @CLAIM.finding(

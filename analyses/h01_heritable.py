@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,15 +27,19 @@ from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.shared import tree_of
 from thermostats.claims.worlds import worlds_of_descent
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.heritability import enough, heritabilities
+from thermostats.modelling.heritability import enough, heritabilities, support
 from thermostats.modelling.tree_likelihood import ancestors
+from thermostats.plots.general import curve
 from thermostats.plots.posterior import draw_tree
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import model_rows
+from thermostats.tables.tree import Tree
 
 ALPHA, LITTLE = 0.05, 0.5
 """Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
 CLAIMED = 0.6
+HEIGHT = 0.075
+"""Inches of the figure for each node of the tree."""
 COLUMNS = ("log_L", "log_H", "log_d_h", "log_n")
 LAMBDA = V("λ")
 HERITABLE = Decide((LAMBDA > 0) & (LAMBDA.p <= ALPHA), (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
@@ -45,6 +50,7 @@ GAINS = (
     Case("penultimate_gain", "penultimate gain", "penultimate_gain"),
     Case("geometric_gain", "mean gain per block", "geometric_gain_to_penultimate"),
     Case("last_gain", "gain of the last block", "last_gain"),
+    Case("penultimate_read_gain", "penultimate gain as blocks read it", "penultimate_read_gain"),
 )
 
 
@@ -91,12 +97,24 @@ TRIAL = Trial(
 
 
 def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
-    """The whole tree of descent, models as measured, ancestors as expected given them."""
+    """How well each λ fits, above the whole tree: models as measured, ancestors as expected given them."""
     whole = tree_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)]])
     at = [whole.place(name) for name in rows["model_id"]]
     values = ancestors(rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at)
-    return lambda axes: draw_tree(whole, dict(zip(whole.names, values, strict=True)), axes)
+    return partial(draw, support(rows, "log_gain", COLUMNS), whole, dict(zip(whole.names, values, strict=True)))
+
+
+def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes) -> None:
+    """The likelihood of λ with its interval, and the tree below it."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # noqa: S101 (axes that are given are drawn)
+    axes.remove()
+    figure.set_figheight(2.2 + HEIGHT * len(values))
+    above, below = figure.subplots(2, 1, height_ratios=[1.3, 6])
+    curve(above, fits["share"], fits["log_likelihood"], fits["inside"])
+    above.set(xlabel="λ, the share of what shape and size leave that goes with descent", ylabel="log likelihood")
+    draw_tree(tree, values, below)
 
 
 @CLAIM.finding(

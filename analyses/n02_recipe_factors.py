@@ -8,7 +8,6 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery import third as crossed_factors
 from thermostats.studies.nursery.many import factors, factors_and_corpus
 from thermostats.studies.nursery.third import CORPUS, MOVED, by_all_else, by_corpus_and_others, headed
 
@@ -28,7 +27,7 @@ def of_third(evidence: Evidence) -> pd.DataFrame:
 
 def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
     """Recipes of the third study, means over corpora and shapes."""
-    return crossed_factors.means(third.recipes(evidence))
+    return third.means(third.recipes(evidence))
 
 
 @CLAIM.finding(
@@ -44,18 +43,18 @@ def of_crossed_recipes(evidence: Evidence) -> Result:
     words = {
         "below": int((ends["log_gain"] < 0).sum()),
         "prompts": third.prompts_of_others(ends).to_dict("records"),
-        "means": {third.IN_WORDS[c]: float(np.exp(y)) for c, y in crossed_factors.wide(rows).mean().items()},
+        "means": {third.IN_WORDS[c]: float(np.exp(y)) for c, y in third.wide(rows).mean().items()},
         "on": on_each_set(evidence, CORPUS),
-        "without": {third.IN_WORDS[name]: p for name, p in crossed_factors.without_each(rows).items()},
+        "without": {third.IN_WORDS[name]: p for name, p in third.without_each(rows).items()},
     }
-    return headed(by_corpus_and_others(rows), rows, crossed_factors.contrasts(rows, corpus=True)).adding(words=words)
+    return headed(by_corpus_and_others(rows), rows, third.contrasts(rows, corpus=True)).adding(words=words)
 
 
 def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
     """p of a factor with all models on the prompts of one corpus, each in turn."""
     found = {}
     for corpus, column in third.ON.items():
-        tests = crossed_factors.tests(third.recipes(evidence, column), corpus=True)
+        tests = third.tests(third.recipes(evidence, column), corpus=True)
         found[third.IN_WORDS[corpus]] = float(tests.set_index("factor").loc[factor, "p"])
     return found
 
@@ -68,11 +67,11 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:
     """Does anything but the corpus move the gain, given the corpus?"""
-    rows, table = of_third(evidence), crossed_factors.contrasts(of_third(evidence), corpus=False)
+    rows, table = of_third(evidence), third.contrasts(of_third(evidence), corpus=False)
     found = by_all_else(of_third_recipes(evidence))
     words = {
         "least": float(found.rows["factors"]["p"].min()),
-        "each": crossed_factors.in_each(rows, found.words["factor"]).to_dict("records"),
+        "each": third.in_each(rows, found.words["factor"]).to_dict("records"),
         "on": on_each_set(evidence, found.words["factor"]),
     }
     return headed(found, rows, table).adding(words=words)

@@ -1,5 +1,6 @@
 """N04: the sign of the gain is fixed early in training, and tuning cannot change it."""
 
+import math
 from dataclasses import replace
 from functools import partial
 
@@ -12,14 +13,21 @@ from thermostats.studies.nursery.many import settled
 from thermostats.studies.nursery.training_choices import (
     ACROSS,
     CAN_CROSS,
+    LESS,
     SETTLES,
+    STIFF,
+    STIFFER,
     TUNED,
     along_training,
     at_end,
     by_bases,
     by_corpora,
+    by_sides,
+    changes_by_kind,
     crossings,
     of_corpus,
+    stiffness,
+    with_changes,
 )
 from thermostats.tables.schemas import NURSERY
 
@@ -68,6 +76,33 @@ def tuning_of_third(evidence: Evidence) -> Result:
     rows = tuned_of_third(evidence)
     words = crossings(rows) | {"on_new": int(rows["flips_on_new"].sum())}
     return by_bases(rows).adding(words=words, draw=partial(glance.tuned, rows))
+
+
+def changed(evidence: Evidence) -> pd.DataFrame:
+    """The pairs with how much tuning changed them."""
+    return with_changes(tuned_of_third(evidence))
+
+
+@CLAIM.finding(
+    "third_stiffness",
+    primary=LESS,
+    trial=Trial(changed, by_sides, "side", STIFFER, "recipe", many=stiffness),
+    evidence=NURSERY,
+    needs=TUNED,
+)
+def stiffness_of_third(evidence: Evidence) -> Result:
+    """Do models that dampen change less under tuning than models that expand?"""
+    rows = changed(evidence)
+    dampening, expanding = (rows.loc[rows["dampens"] == side, "side"].nunique() for side in (True, False))
+    found = by_sides(rows)
+    words = {
+        "times": math.exp(found.quantities[STIFF.name].value or 0.0),
+        "kinds": changes_by_kind(rows),
+        "dampening": dampening,
+        "expanding": expanding,
+        "least_p": (1 + (dampening == expanding)) / math.comb(dampening + expanding, dampening),
+    }
+    return found.adding(words=words, draw=partial(glance.changes, rows))
 
 
 if __name__ == "__main__":

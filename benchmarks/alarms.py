@@ -24,13 +24,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import laws as residuals
-from thermostats.modelling.checks import FAILED, WARNED, Gate, predictive
+from thermostats.modelling import laws
+from thermostats.modelling.checks import FAILED, ODD, WARNED, Gate, predictive
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.power import model_facts
-from thermostats.modelling.laws import Design
+from thermostats.modelling.heritage.simulated import model_facts
+from thermostats.modelling.laws import Regressors
 from thermostats.modelling.lines import fit_line
 
 Array = NDArray[np.float64]
@@ -47,6 +47,8 @@ LEVEL, SLOPE, LAB, OWN = 0.05, 0.09, 0.13, 0.11
 """Mean log gain, slope on depth over one SD, and standard deviations of labs and of models within labs."""
 PROMPT_SD, PROMPTS = 0.05, 25
 FEW = Settings(draws=250)
+BESIDE = {name: of for name, of in laws.WARNING.items() if name != "outlying group"}
+"""Of the statistics that only warn those that depend on none of the line's parameters: levels of labs are no noise."""
 PER_CENT = 100.0
 
 Change = Callable[[np.random.Generator, NDArray[np.int64], Array, float], Array]
@@ -105,6 +107,18 @@ def outlying(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: f
     return np.asarray(rng.standard_normal(z.size) + 4 * size * LAB / OWN * far)
 
 
+def growing(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
+    """Unit mean square; e^0.9 times as large over one SD of log depth."""
+    scale = np.exp(0.9 * size * z)
+    return np.asarray(scale / np.sqrt(np.square(scale).mean()) * rng.standard_normal(z.size))
+
+
+def hidden(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
+    """Each lab has two families, which no column names."""
+    family = 2 * lab + rng.integers(2, size=z.size)
+    return np.asarray(rng.standard_normal(z.size) + 4 * size * rng.standard_normal(2 * lab.max() + 2)[family])
+
+
 RIGHT_MODEL, UNIT = "nothing: the right model", "gains in per cent"
 KINDS: dict[str, Change] = {
     RIGHT_MODEL: normal,
@@ -116,6 +130,8 @@ KINDS: dict[str, Change] = {
     "curved depth, SD of 1 residual SD": curved,
     "one model 4 residual SD off": outlier,
     "one lab 4 SD of labs off": outlying,
+    "residual SD that grows with depth, e^0.9 over an SD": growing,
+    "families inside labs that no column names, SD of 4 residual SD": hidden,
     UNIT: normal,
 }
 
@@ -141,7 +157,7 @@ FITS: dict[str, Callable[[pd.DataFrame], Fit]] = {
     "heritage": lambda table: fit_heritage(
         table.drop(columns=["log_gain", "log_n_layers", "error"]), seed=1, settings=FEW
     ),
-    "line": lambda table: fit_line(table, "log_gain", ["log_n_layers"], scale=0.5, error="error", seed=1),
+    "line": lambda table: fit_line(table, "log_gain", ["log_n_layers"], scale=0.5, se="error", seed=1),
 }
 
 
@@ -184,20 +200,21 @@ def run(folder: Path, shard: int, shards: int) -> None:
 
 
 def limits() -> pd.DataFrame:
-    """In how many right data sets of every design the line's test quantities are beyond their limit."""
+    """In how many right data sets of every design the line's statistics, and all that shape has, exceed their limit."""
     counts = []
     for name, (n_models, n_labs, _) in DESIGNS.items():
         noise = np.random.default_rng(7).standard_normal((REPLICATES, n_models))
-        failed = 0
+        failed = warned = 0
         for seed in range(UNFITTED):
             table = world(RIGHT_MODEL, n_models, n_labs, seed)
             x = (table["log_n_layers"] - table["log_n_layers"].mean()).to_numpy()
-            design = Design(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
-            statistics = residuals.statistics(design, residuals.CLOSING)
-            check = predictive("residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED)
-            failed += check.outcome == FAILED
-        counts.append((name, UNFITTED, failed))
-    return pd.DataFrame(counts, columns=["design", "data_sets", "failed"])
+            design = Regressors(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
+            y, closing, every = table["log_gain"].to_numpy(), laws.CLOSING, {**laws.CLOSING, **BESIDE}
+            outcome = predictive("closing", noise, y, laws.statistics(design, closing), outcome=FAILED).outcome
+            shape = predictive("shape", noise, y, laws.statistics(design, every), outcome=WARNED, level=ODD)
+            failed, warned = failed + (outcome == FAILED), warned + (shape.outcome == WARNED)
+        counts.append((name, UNFITTED, failed, warned))
+    return pd.DataFrame(counts, columns=["design", "data_sets", "failed", "warned"])
 
 
 def rows(folder: Path) -> Iterator[dict[str, list[str | int | bool] | dict[str, str]]]:

@@ -34,7 +34,7 @@ import numpy as np
 from thermostats.modelling.draws import Settings, convergence, versions
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.power import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("python", "pymc", "what", "cpu_s", "wall_s", "ess_min", "times", "times_checks", "note")

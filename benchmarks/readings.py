@@ -22,8 +22,7 @@ import tiny
 import transformers
 from test_loading import write_tokenizer
 
-from thermostats.measurement import forward as residual
-from thermostats.measurement import gains, spectra
+from thermostats.measurement import forward, gains, spectra
 from thermostats.measurement.session import measure_one
 from thermostats.measurement.spec import WHAT, RunSpec
 from thermostats.tables.folders import begun
@@ -44,7 +43,7 @@ def seconds(folder: Path, what: tuple[str, ...], *, reading: bool) -> float:
         else:
             plain: Any = lambda *_: False  # noqa: E731 - three modules take it
             with (
-                never(residual, "reads_centred", plain),
+                never(forward, "reads_centred", plain),
                 never(gains, "reads_centred", plain),
                 never(spectra, "_add_read_norms", lambda *_: None),
             ):

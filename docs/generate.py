@@ -24,12 +24,13 @@ from thermostats.claims.calibration import table
 from thermostats.claims.finding import OWN, from_columns
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.scripts import scripts
-from thermostats.formatting import number, with_interval
+from thermostats.claims.template import Template
+from thermostats.formatting import number
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables import store
 from thermostats.tables.describe import codebook
-from thermostats.tables.evidence import POOLED
+from thermostats.tables.evidence_sets import POOLED
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
@@ -54,6 +55,8 @@ FIGURES = {
     "Intervals": 'line.plot(kind="intervals")',
     "A gain over training": 'thermostats.trajectories(model=["nursery/r01-5", "nursery/r01-6", "nursery/r03-2"])',
 }
+SHOWN = "SmolLM2-135M-Instruct"
+"""Model whose profile the README shows."""
 BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
 ALARMS = ROOT / "benchmarks" / "results" / "alarms.csv"
 LIMITS = ALARMS.with_name("alarms-limits.csv")
@@ -133,20 +136,18 @@ def _using(name: str) -> list[str]:
 
 
 def verdicts(reports: Path) -> str:
-    """Table of some claims with verdicts, estimates, models and labs, and a sentence on all claims."""
+    """Table of some claims with answers, verdicts, models and labs, and a sentence on all claims."""
     found = store.read_own(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
-    heads = ("claim", "on the study’s own files", "on all evidence", "estimate [interval]", "models / labs or recipes")
+    heads = ("claim", "what came out", "on the study’s own files", "on all evidence", "models / labs or recipes")
+    words = {claim: Template.read(path.with_suffix(".md")) for claim, path in scripts(ROOT / "analyses").items()}
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for row in first[first["claim"].isin(IN_README)].to_dict("records"):
-        page = f"{row['claim'].lower()}.md"
-        title = (reports / page).read_text(encoding="utf-8").partition("\n")[0].partition(". ")[2]
-        lower, upper = (None if pd.isna(row[end]) else row[end] for end in ("lower", "upper"))
-        estimate = "" if pd.isna(row["estimate"]) else with_interval(row["estimate"], lower, upper)
-        of = f"{estimate}: {row['estimand']}" if estimate else row["estimand"]
+        link = f"[{row['claim']}](reports/snapshot/{row['claim'].lower()}.md)"
+        answer = words[row["claim"]].by_verdict("Answer")[row["verdict"]]
         both = " | ".join(two(found[found["finding"] == row["finding"]], row))
         rests = f"{row['n_models']} / {row['n_heritages']}"
-        lines.append(f"| [{row['claim']}](reports/snapshot/{page}) {title} | {both} | {of} | {rests} |")
+        lines.append(f"| {link} | {answer} | {both} | {rests} |")
     counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
     return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
@@ -183,8 +184,12 @@ def alarms() -> str:
             if part[word].any() or check == "any":
                 name = "any" if check == "any" else check
                 lines.append(f"| {name} {word} | {' | '.join(_rate(part, at, [word]) for at in designs)} |")
-    counts = [f"{row.failed / row.data_sets:.1%} for {row.design}" for row in pd.read_csv(LIMITS).itertuples()]
-    size = pd.read_csv(LIMITS)["data_sets"].iloc[0]
+    unfitted = pd.read_csv(LIMITS)
+    counts = [
+        f"{row.failed / row.data_sets:.1%} and warn by their shape in {row.warned / row.data_sets:.1%} for {row.design}"
+        for row in unfitted.itertuples()
+    ]
+    size = unfitted["data_sets"].iloc[0]
     lines += ["", f"Of {size:,} right data sets the test quantities of the line alone, without a fit, fail in", ""]
     lines += [f"- {count}" for count in counts]
     lines += ["", f"| wrong: noticed by any check | {' | '.join(heads)} |", rule]
@@ -260,7 +265,8 @@ def by_layer(position: str, columns: dict[str, str], models: dict[str, str]) -> 
 
 
 def pictures(folder: Path) -> None:
-    """The pictures of the pages on encoders and on vision, from the shipped rows."""
+    """The pictures of the README and of the pages on encoders and on vision, from the shipped rows."""
+    (folder.parent / "profile.svg").write_bytes(drawn(lambda axes: thermostats.profile(SHOWN, axes=axes)))
     lineage = {"rxnfp/bert_pretrained": "base", "rxnfp/bert_ft_10k_25s": "tuned, 10k", "rxnfp/bert_ft": "tuned, all"}
     sums = {"gain_block": "gain of the block", "gain_sum_mlp": "sum before its last norm"}
     (folder / "encoders.svg").write_bytes(by_layer("mean", sums, lineage))

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from unittest import mock
 
 import hypothesis
 import pandas as pd
+import pasted
 import pytest
 
 from thermostats.claims.evidence import Evidence
@@ -134,6 +135,27 @@ def make_store(folder: Path) -> Path:
 
 
 @pytest.fixture
+def tmp_path(tmp_path: Path) -> Path:
+    """A folder with a space in its name."""
+    folder = tmp_path / pasted.FOLDER
+    folder.mkdir()
+    return folder
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Function) -> Generator[None, None, None]:
+    """Next steps of refusals that a test meets are tried; those that do not run are kept for `test_next_steps.py`."""
+    with pasted.watched() as met:
+        yield
+        wrong = pasted.faults(met, alone=hasattr(item.function, "one_fault"))
+        pasted.keep(item.config.cache.mkdir(pasted.KEPT), item.nodeid, wrong)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    pasted.keep_count(session.config.cache.mkdir(pasted.KEPT), os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+
+
+@pytest.fixture
 def small_store(tmp_path: Path) -> Path:
     """The data folder of `make_store`."""
     return make_store(tmp_path / "data")
@@ -161,9 +183,9 @@ def report_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def rows_of_atlas() -> pd.DataFrame:
     """Rows that the atlas draws of the shipped tables."""
-    from thermostats.reporting.pages import atlas as atlas_rows
+    from thermostats.reporting.pages import atlas
 
-    return atlas_rows.rows(shipped_tables())
+    return atlas.rows(shipped_tables())
 
 
 @pytest.fixture(scope="session")

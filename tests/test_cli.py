@@ -22,7 +22,7 @@ from thermostats.claims.scripts import scripts
 from thermostats.cli.app import app
 from thermostats.cli.tools import new_claim
 from thermostats.errors import DataError
-from thermostats.reporting import report as engine
+from thermostats.reporting import report
 from thermostats.tables import store
 from thermostats.tables.folders import shipped, shipped_models
 from thermostats.tables.join import join
@@ -205,7 +205,7 @@ def test_a_report_is_opened_where_it_is_asked_for(tmp_path: Path, monkeypatch: p
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     for ok in (True, False):
-        monkeypatch.setattr(engine, "report", lambda *_, ok=ok, **__: engine.ReportRun(ok, "out", ()))
+        monkeypatch.setattr(report, "report", lambda *_, ok=ok, **__: report.ReportRun(ok, "out", ()))
         for options in (["--open"], []):
             done = CliRunner().invoke(app, ["report", "C07", "--out", str(tmp_path / "out"), *options])
             assert done.exit_code == (not ok), done.output

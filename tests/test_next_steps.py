@@ -1,73 +1,51 @@
-"""Refusals of the cases of the suite, in a folder with a space: a line runs, or names what only the user knows."""
+"""Next steps run as they are pasted, in a folder with a space, or name what only the user knows.
+
+Of every refusal that any test meets `conftest.py` tries the lines, and one test here fails for those that do not run.
+Here are the joins and commands whose lines are held against what they should give, and lines that must be told from
+good ones.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from pasted import KEPT, Refusal, code_in, faults, keep, watched
 
 import thermostats
 from thermostats.errors import ThermostatsError, some_of, unknown
-from thermostats.modelling.rank_means import fit_rank_means
-from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
 from thermostats.next_steps import Code, call, command, file_read, written
 
-sys.path += [str(Path(__file__).parent / name) for name in ("modelling", "tables", "first_hour")]
-from bad_inputs import BAD, CASES, EXPECTED, REFUSED, ratios
-
-LINE = re.compile(r"(?:thermostats\.\w+\(|fit_\w+_means\(|df\.\w+|df\[|pd\.\w+\(|fit\.\w+\().*[)\]]")
-"""What in a next step is to be pasted."""
-OWN = re.compile(r"\b(?:[A-Z][A-Z_]{2,})\b")
-"""Words that stand for what only the user knows."""
+ROOT = Path(__file__).parents[1]
 FRAME = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "text": "p", "my gain": [1.1, 1.2, 0.9, 1.3]})
 NAMES = {"model": "model_id", "block": "layer", "text": "prompt_id", "my gain": "gain_block"}
 FIXED = {"source": "hooks", "position": "last"}
 MODEL = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 1_000_000}
 
 
-APART = {each.__name__: each for each in (fit_pair_means, fit_rank_means, fit_unit_means)}
-"""Fits that the package has not by name: their lines call them as their user has imported them."""
-
-
-def lines(error: ThermostatsError) -> list[str]:
-    """Lines of Python in what a refusal says to do next."""
-    return [match[0] for line in error.next_step.splitlines() if (match := LINE.search(line))]
-
-
-def pasted(line: str, **names: Any) -> Any:
-    return eval(line, {"thermostats": thermostats, "pd": pd, "np": np, **APART, **names})  # noqa: S307 - the line is ours
-
-
-REFUSALS = [(fit, bad) for fit, row in EXPECTED.items() for bad, (what, _) in row.items() if what == REFUSED]
-
-
-@pytest.mark.parametrize(("fit", "bad"), REFUSALS)
-def test_the_line_of_a_fit_runs_or_names_what_only_the_user_knows(fit: str, bad: str) -> None:
-    case = CASES[fit]
-    table = BAD[bad](case)
-    with pytest.raises(ThermostatsError) as refused:
-        case.fit(table)
-    for line in lines(refused.value):
-        names = {"df": table} | ({"ratios": ratios(table)} if fit == "spectral" else {})
-        if not OWN.search(re.sub(r'"[^"]*"', "", line)):
-            pasted(line, **names)
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of one model."""
+    data = tmp_path_factory.mktemp("begun") / "eigene Zeilen"
+    thermostats.join(pd.DataFrame([MODEL]), data=data)
+    return data
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    here = tmp_path / "meine Daten"
-    here.mkdir()
-    monkeypatch.chdir(here)
-    thermostats.join(pd.DataFrame([MODEL]), data="eigene Zeilen")
-    return here
+def folder(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(begun, begun.name)
+    return tmp_path
 
 
 Spoil = Callable[[pd.DataFrame], pd.DataFrame]
@@ -93,10 +71,16 @@ WRITE: dict[str, Callable[[pd.DataFrame, str], object]] = {
     ".parquet": lambda df, path: df.to_parquet(path),
 }
 SOURCES = ("frame", "frame of nullable numbers", "records", *WRITE)
+ASKED = [
+    (name, source)
+    for name in SPOILT
+    for source in SOURCES
+    if source in ("frame", ".csv") or name in ("one wrong cell", "names that are no names")
+]
+"""What is wrong with the rows, in a frame and a file; and every kind of rows, with a change of rows and of texts."""
 
 
-@pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("name", SPOILT)
+@pytest.mark.parametrize(("name", "source"), ASKED)
 def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path) -> None:
     spoil, rows = SPOILT[name]
     df: Any = spoil(FRAME)
@@ -116,8 +100,8 @@ def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path)
     how: dict[str, Any] = {"mapping": NAMES, "constants": FIXED, "data": "eigene Zeilen"}
     with pytest.raises(ThermostatsError) as refused:
         thermostats.join(given, **how)
-    (line,) = lines(refused.value)
-    done = pasted(line, df=df)
+    (line,) = code_in(refused.value.next_step)
+    done = eval(line, {"thermostats": thermostats, "pd": pd, "df": df})  # noqa: S307 - the line is ours
     assert {table.table: table.added for table in done}["layers"] == rows
     if name == "names that are no names":
         held = thermostats.load("layers", "eigene Zeilen", models=True)
@@ -153,6 +137,73 @@ def test_the_command_of_a_refusal_runs_as_it_stands(words: list[str], folder: Pa
     run = re.sub(r"^python", shlex.quote(sys.executable), run)
     done = subprocess.run(run, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - the line is ours
     assert done.returncode == 0, f"{run}\n{done.stderr}"
+
+
+DF = pd.DataFrame(
+    {"model_id": list("abcdef"), "heritage": list("xxyyzz"), "gain": [1.1, 1.2, 0.9, 1.3, 1.0, 0.8], "x": range(6)}
+)
+GOOD = (
+    'thermostats.fit_line(df, "gain", "x")',
+    'without y: thermostats.fit_line(df.drop(columns="x"), "gain") or another',
+    'df["gain"] or df.assign(gain=lambda t: t["gain"] + 1)',
+    "thermostats.fit_line(df, OUTCOME, group=None)",
+    "thermostats ls models --data 'meine Daten/rows'; --json is for machines",
+    "thermostats needs C03, which lists models",
+    "thermostats measure MODEL --lab LAB",
+    'thermostats.report("C03")',
+    "rename one of both",
+)
+WRONG = {
+    'thermostats.fit_line(df, "gain", sed=1)': "sed",
+    'thermostats.fit_lines(df, "gain")': "has no fit_lines",
+    'thermostats.fit_line(table, "gain")': "nobody has table",
+    'thermostats.fit_line(df, "gain", "y")': "is refused as before",
+    'df["nothing"]': "KeyError",
+    'thermostats.fit_line(df.assign(x=lambda), "gain")': "no expression",
+    "thermostats ls models --data meine Daten/rows": "not quoted",
+    "thermostats ls models --dat rows": "--dat",
+    "thermostats lst models": "no verb lst",
+    "thermostats measure --lab": "requires",
+    "thermostats join 'rows": "no line of a shell",
+    "python -c 'import thermostats; print(thermostats.load(tabel=1))'": "tabel",
+}
+
+
+def refusal_ending_in(step: str) -> Refusal:
+    with watched() as met, pytest.raises(ThermostatsError):
+        thermostats.fit_line(DF, "gain", "y")
+    (refusal,) = met
+    return replace(refusal, error=refusal.error.ending_in(step), site=step)
+
+
+@pytest.mark.parametrize("step", GOOD)
+def test_a_line_that_runs_is_let_pass(step: str) -> None:
+    assert faults([refusal_ending_in(step)]) == []
+
+
+@pytest.mark.parametrize("step", WRONG)
+def test_a_line_that_does_not_run_is_named(step: str) -> None:
+    (fault,) = faults([refusal_ending_in(step)])
+    assert fault.startswith(step) and WRONG[step] in fault
+
+
+@pytest.mark.slow  # after the others
+def test_next_steps_of_the_whole_suite_run(request: pytest.FixtureRequest) -> None:
+    """Of the last run of every test that met a refusal; a test that is mended is run again first."""
+    folder = request.config.cache.mkdir(KEPT)
+    if not list(folder.glob("*.count")):
+        pytest.skip("no next step was looked at yet: run the tests that are not slow first")
+    wrong = [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.txt"))]
+    there = [each for each in wrong if (ROOT / each.partition("::")[0]).is_file()]
+    assert not there, "\n".join(there)
+
+
+def test_what_is_wrong_is_kept_until_the_test_runs_again(tmp_path: Path) -> None:
+    keep(tmp_path, "tests/test_a.py::test_b", ["one", "two"])
+    (file,) = tmp_path.iterdir()
+    assert file.read_text().splitlines() == ["tests/test_a.py::test_b", "one", "two"]
+    keep(tmp_path, "tests/test_a.py::test_b", [])
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_message_names_the_five_nearest_of_many() -> None:

@@ -61,11 +61,14 @@ CASES = [
     ("join nothing.csv --data mine", "no such file"),
     ("join nothing.csv", "--data mine"),
     ("join nothing.csv --map nothing.toml --data mine", "no such file"),
-    ("power --models 12 --labs 4 --shares 1,2", "not shares of one whole"),
-    ("power --models 12 --labs 12", "more models than labs"),
-    ("power --models 12 --labs 4 --geometry fre", "did you mean free?"),
-    ("power --models 12 --labs 4 --seed -1", "--seed"),
-    ("power --models 12 --labs 4 --simulations 5", "20"),
+    ("power C05", "thermostats power C05 --models 20,40,80 --labs 10"),
+    ("power C99 --models 20 --labs 5", "no such claim"),
+    ("power C05 --models 20,many --labs 5", "not a whole number above 0"),
+    ("power C05 --models 3 --labs 2", "no study can have this size"),
+    ("power C05 --models 12 --labs 13", "a model or more in each"),
+    ("power C05 --sizes 12,0", "not a whole number above 0"),
+    ("power C05 --models 20 --labs 5 --studies 5", "20"),
+    ("predict --layers 24", "no --heads, --head-width, --params"),
     ("measure gpt2", "--data mine"),
     ("measure gpt2 --data mine --what gain", "allowed: weights, gains"),
     ("measure gpt2 --data mine --dtype float8", "allowed: float32"),
@@ -121,8 +124,8 @@ LISTED = ["--help", "ls claims", "ls models"]
 def test_what_there_is_is_listed_with_nothing_larger_than_tables(tmp_path: Path) -> None:
     """In one process after another: what one loads, the next would have."""
     Path(tmp_path / "findings.csv").write_bytes(store.to_csv(store.load("findings"), "findings"))
-    for case in [*LISTED, f"findings --out {tmp_path}"]:
-        [(code, _, loaded)] = told([case.split()], LARGE, tmp_path)
+    for case in [*(words.split() for words in LISTED), ["findings", "--out", str(tmp_path)]]:
+        [(code, _, loaded)] = told([case], LARGE, tmp_path)
         assert (code, set(loaded) - {"numpy", "jinja2", "pandas"}) == (0, set()), case
 
 

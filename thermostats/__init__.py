@@ -7,6 +7,7 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thermostats.claims.power import power as power
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.fit import fit as fit
+    from thermostats.modelling.fit_lineage import fit_lineage as fit_lineage
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.gain_rows import gain_rows as gain_rows
+    from thermostats.modelling.heritage.prediction import predict_gain as predict_gain
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
-    from thermostats.modelling.lineage import fit_lineage as fit_lineage
     from thermostats.modelling.lines import fit_line as fit_line
     from thermostats.modelling.load_fit import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from thermostats.reporting.report import report as report
     from thermostats.reporting.verdicts import findings as findings
     from thermostats.settings import options as options
+    from thermostats.tables.contribution import contribute as contribute
     from thermostats.tables.export import export as export
     from thermostats.tables.join import forget as forget
     from thermostats.tables.join import join as join
@@ -56,6 +59,7 @@ _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.citing",
     "compare": "thermostats.modelling.comparing",
+    "contribute": "thermostats.tables.contribution",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.verdicts",
@@ -67,7 +71,7 @@ _HOME = {
     "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
-    "fit_lineage": "thermostats.modelling.lineage",
+    "fit_lineage": "thermostats.modelling.fit_lineage",
     "fit_matched": "thermostats.modelling.matched",
     "fit_share": "thermostats.modelling.shares",
     "fit_slopes": "thermostats.modelling.entropy",
@@ -86,6 +90,8 @@ _HOME = {
     "neighbour_joining": "thermostats.tables.tree_of_models",
     "options": "thermostats.settings",
     "paired": "thermostats.modelling.paired",
+    "power": "thermostats.claims.power",
+    "predict_gain": "thermostats.modelling.heritage.prediction",
     "profile": "thermostats.plots.profile",
     "prompt_rows": "thermostats.tables.model_rows",
     "report": "thermostats.reporting.report",

@@ -37,8 +37,8 @@ MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 READERS = {
     ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
     ".tsv": 'pd.read_csv({}, sep="\\t", dtype=str, keep_default_na=False)',
-    ".json": "pd.read_json({}, dtype=False, convert_dates=False, precise_float=True)",
-    ".jsonl": "pd.read_json({}, lines=True, dtype=False, convert_dates=False, precise_float=True)",
+    ".json": "pd.read_json({}, dtype=False, precise_float=True)",
+    ".jsonl": "pd.read_json({}, lines=True, dtype=False, precise_float=True)",
     ".parquet": "pd.read_parquet({})",
 }
 """Expressions that read a file of rows as it is, by its ending."""

@@ -20,7 +20,7 @@ from nursery import STUDIES, corpora, designs, measuring, training
 from nursery.__main__ import _progress, app
 from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_gains
 from thermostats.errors import DataError
-from thermostats.measurement import spec as settings
+from thermostats.measurement import spec
 from thermostats.measurement.spec import Cost, Outcome, Problem
 from thermostats.studies.nursery.shipped import SECOND
 
@@ -81,7 +81,7 @@ def test_auto_is_the_first_gpu_where_there_is_one(handed_on, tmp_path, monkeypat
     monkeypatch.setattr("nursery.__main__.count_gpus", lambda: gpus)
     run("train", "--model", MODEL, "--folder", tmp_path, "--device", "auto")
     assert handed_on["device"] == device
-    assert settings.NAMES.fullmatch(handed_on["device"])
+    assert spec.NAMES.fullmatch(handed_on["device"])
 
 
 def test_on_a_terminal_a_bar_says_what_is_through(monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from between_files import LAST, NORMED, PENULTIMATE
 from penultimate_gains import DENSE
-from reading import Reading
+from reading import Reading, relative
 from scipy import stats
 
 HUNT, FAMILY = "high_rho_hunt_NO_FINAL_LN.json", "pythia_family_NO_FINAL_LN.json"
@@ -17,6 +17,11 @@ FOUR, INPUT = "4model_validation_results.json", "input_dependency_thermodynamics
 LLAMA_FILE, MISTRAL_FILE = "llama_anomaly_hypothesis_tests.json", "mistral_paradox_investigation_results.json"
 LAB = "EleutherAI"
 """The lab whose models are said to dampen."""
+LAWS = ("depth", "heritage", "ratio of norms")
+P_OF_LAWS = ("abstract (1) p", "section 4.2 Fisher")
+"""The three laws of the abstract, and where a p of one of them is stated."""
+FROM, UNTIL = 2022, 2024
+"""Years of the models by the archive's summary."""
 LLAMA, MISTRAL = "meta-llama/Llama-3.1-8B", "mistralai/Mistral-7B-v0.1"
 
 
@@ -30,6 +35,7 @@ def find(reading: Reading, measured: pd.DataFrame) -> None:
     hunt, family = gains(PENULTIMATE, HUNT), gains(PENULTIMATE, FAMILY)
     _heritage(reading, hunt, hunt | family)
     _facts(reading, hunt, hunt | family)
+    _stated(reading, hunt | family)
     _accuracy(reading, gains(NORMED, HUNT), family)
     _behaviour(reading)
     _sub_blocks(reading)
@@ -79,6 +85,34 @@ def _facts(reading: Reading, hunt: dict[str, float], union: dict[str, float]) ->
     reading.disagree("stripped tokens", empty, 0)
     for key in ("Mistral twins", "standard deviations", "GPT-J architecture"):
         reading.disagree(key)
+
+
+def _stated(reading: Reading, union: dict[str, float]) -> None:
+    """What the documents say of their own evidence, against models, files and gains."""
+    pointers = {row["pointer"] for row in reading.rows["statements"]}
+    reading.disagree("all p below .05", sum(name in pointers for name in P_OF_LAWS), len(LAWS))
+    of_small, of_large = (_interval(reading, name) for name in ("pythia-160m", "pythia-12b"))
+    words = {"small": "{:.3f} to {:.3f}".format(*of_small[1:]), "large": "{:.3f} to {:.3f}".format(*of_large[1:])}
+    reading.disagree("160M like 12B", of_small[0], of_large[0], **words)
+    runs = {row["model_id"] for row in reading.rows["runs"]}
+    years = {model: int(reading.fact(model, "year")) for model in runs}
+    outside = sorted(model for model, year in years.items() if not FROM <= year <= UNTIL)
+    reading.disagree("years", min(years.values()), FROM, n=len(outside), of=len(runs), newest=max(years.values()))
+    reading.disagree("GPT-NeoX-20B", sum("gpt-neox" in model.lower() for model in runs), 1)
+    sequential = sum(not reading.fact(model, "parallel_block") for model in union)
+    reading.disagree("equation 1", sequential, len(union))
+    twice = [row for row in reading.rows["inconsistencies"] if row["inconsistency_id"].startswith("prompt by prompt")]
+    most = max(100 * relative(row["value"], row["other_value"]) for row in twice)
+    reading.disagree("PYTHONHASHSEED", most, 0.0, n=len(twice))
+    reading.disagree("time stamps")
+
+
+def _interval(reading: Reading, name: str) -> tuple[float, float, float]:
+    """Mean penultimate gain of a model of the family, and its 95% t interval over prompts."""
+    (entry,) = (each for each in reading.root(FAMILY)["models"] if each["model"] == name)
+    gains = np.array(entry["residual_gain_all"])
+    half = stats.t.ppf(0.975, len(gains) - 1) * stats.sem(gains)
+    return float(gains.mean()), float(gains.mean() - half), float(gains.mean() + half)
 
 
 def _accuracy(reading: Reading, normed: dict[str, float], family: dict[str, float]) -> None:

@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
-from source import Source, Tables
+from source import Tables
+
+from thermostats.tables.column_map import CENTRED
+from thermostats.tables.provenance import Source
 
 SOURCE = Source(
     name="ie7374-gpt2-pythia",
@@ -22,10 +25,10 @@ MODELS = {
 
 
 def tables(folder: Path) -> Tables:
-    """Gains of blocks 2 to L at the last token of the one prompt."""
+    """Read gains of blocks 2 to L at the last token of the one prompt: the stream was centred."""
     made = Tables(SOURCE)
     made.prompts(SET, ["eiffel"], "Factual")
     norms = json.loads((folder / "residual_norms.json").read_text(encoding="utf-8"))
     for name, values in norms.items():
-        made.norms(made.run(MODELS[name], SET, INSTRUMENT), values, "last", first=1, prompt="eiffel")
+        made.norms(made.run(MODELS[name], SET, INSTRUMENT), values, "last", first=1, prompt="eiffel", form=CENTRED)
     return made

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pandas as pd
-from source import Source, Tables
+from source import Tables
+
+from thermostats.tables.provenance import Source
 
 SOURCE = Source(
     name="kameshkanna-norms-k-calibration",

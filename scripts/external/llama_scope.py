@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pandas as pd
-from source import Source, Tables
+from source import Tables
+
+from thermostats.tables.provenance import Source
 
 SOURCE = Source(
     name="saelens-llama-scope",

@@ -1,6 +1,7 @@
 """Other people's measurements as tables: `python scripts/external/make.py FOLDER` writes `data/external`.
 
-FOLDER holds one folder a source, with its files as published and its licence. The same files give the same bytes.
+FOLDER holds one folder a source, with its files as published and its licence; one with a `source.toml` was written by
+`thermostats export contribution`. The same files give the same bytes.
 Nothing is written where a licence forbids shipping, a file is missing, or rows do not fit the tables.
 """
 
@@ -15,25 +16,28 @@ import instruct_models
 import llama_scope
 import logos_in_layers
 import pandas as pd
+import standard_model
 import study_removed
-from source import Source, Tables
+from contribution import contributions
+from source import Tables
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables import store
 from thermostats.tables.folders import write_atomically
 from thermostats.tables.identities import parameter_counts
+from thermostats.tables.provenance import FILE, LICENCE, Source
 from thermostats.tables.schemas import dtypes, with_added
 from thermostats.tables.store import check_licence
 
 HERE, OUT = Path(__file__).parent, Path(__file__).resolve().parents[2] / "data" / "external"
-SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia)
+SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia, standard_model)
 ALIKE = {"revision": "main", "n_positions": 0, "gated_mlp": True, "norm_kind": "RMSNorm", "position_scheme": "rotary"}
 ALIKE |= {"parallel_block": False}
 """What the configurations of all these models have in common."""
 INTRODUCTION = (
     "Made by `scripts/external/make.py`. `models.csv` holds facts of models from their public configurations; each "
-    "folder has the licence of its source. A row of `runs` says source, licence, instrument and precision, and a row "
-    "of `layers` the position of the token."
+    "folder has the licence of its source, and in `source.toml` where its figures come from. A row of `runs` says "
+    "source, licence, instrument and precision, and a row of `layers` the position of the token."
 )
 SANDWICH = ("gemma2",)
 """Architectures that norm what a sub-block writes as well as what it reads."""
@@ -53,7 +57,7 @@ def licence(source: Source, folder: Path) -> bytes:
     """A source's licence, or who states it; refused where it forbids shipping, or is not what was declared."""
     check_licence(source.licence, source.name)
     if not source.licence_file:
-        return f"{source.licence} by {source.licence_by}: {source.address}, {source.commit}.\n".encode()
+        return source.statement()
     path = folder / source.licence_file
     text = path.read_bytes()
     if source.licence.casefold() not in text.decode().partition("\n")[0].casefold():
@@ -79,15 +83,16 @@ def readme(made: list[Tables]) -> bytes:
 def files(folder: Path) -> dict[str, bytes]:
     """Every file of `data/external` by its path there. Raises where something is wrong with a source."""
     made, contents = [], {"models.csv": store.to_csv(models(), "models")}
-    for module in SOURCES:
-        source = module.SOURCE
+    for reader in (*SOURCES, *contributions(folder)):
+        source = reader.SOURCE
         place = folder / source.name
         if not place.is_dir():
             raise DataError(
                 "a source's files are missing", where=place, next_step="name the folder that holds them all"
             )
-        contents[f"{source.name}/LICENSE"] = licence(source, place)
-        tables = module.tables(place)
+        contents[f"{source.name}/{LICENCE}"] = licence(source, place)
+        contents[f"{source.name}/{FILE}"] = source.toml()
+        tables = reader.tables(place)
         made.append(tables)
         for name, rows in tables.rows.items():
             contents[f"{source.name}/{name}.csv"] = store.to_csv(pd.DataFrame(rows), name)

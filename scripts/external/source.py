@@ -1,4 +1,4 @@
-"""What is declared of a source, and how its figures become rows of the package's tables."""
+"""How the figures of a source become rows of the package's tables."""
 
 from __future__ import annotations
 
@@ -8,29 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.tables.column_map import ratios
+from thermostats.tables.column_map import CENTRED, RAW, as_read_of, ratios
+from thermostats.tables.provenance import Source
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import EXTERNAL, dtypes
 
 Rows = list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Source:
-    """Whose figures, from where and on what terms."""
-
-    name: str
-    """Folder of its files, and what its rows are called in the column `source`."""
-    title: str
-    address: str
-    commit: str
-    licence: str
-    """SPDX identifier."""
-    licence_file: str = "LICENSE"
-    """File among its own that holds the licence; empty: it has none, and `licence_by` says who states it."""
-    licence_by: str = ""
-    left_out: str = ""
-    """What of its files is not taken, and why."""
 
 
 @dataclass
@@ -61,10 +44,16 @@ class Tables:
         blank = {label: "" if dtype == "str" else None for label, dtype in dtypes(table).items()}
         self.rows.setdefault(table, []).extend({**blank, **row} for row in rows)
 
-    def norms(self, run: str, norms: Sequence[float], position: str, *, first: int = 0, prompt: str = "") -> None:
-        """Add the gains G_l = n_l / n_(l-1) of consecutive states of the stream from `first` on."""
+    def norms(
+        self, run: str, norms: Sequence[float], position: str, *, first: int = 0, prompt: str = "", form: str = RAW
+    ) -> None:
+        """Add the gains G_l = n_l / n_(l-1) of consecutive states of the stream from `first` on.
+
+        form: of `centred` norms these are read gains.
+        """
         states = pd.DataFrame({"state": range(first, first + len(norms)), "norm": norms})
         rows = ratios(states, (), self.source.name)[["layer", "norm_in", "gain_block"]]
+        rows = as_read_of(rows) if form == CENTRED else rows
         place = {"run_id": run, "prompt_id": prompt, "position": position}
         self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 

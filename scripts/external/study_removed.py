@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from source import Source, Tables
+from source import Tables
+
+from thermostats.tables.provenance import Source
 
 SOURCE = Source(
     name="buk81-removed",

@@ -155,6 +155,13 @@ def by_rules_alone(claim: str) -> ModuleType:
     return module
 
 
+@cache
+def shipped_by_rules_alone(claim: str) -> list[Finding]:
+    """Findings of a claim on the shipped tables without fits and curves, once a process."""
+    found: list[Finding] = by_rules_alone(claim).CLAIM.judge(shipped())
+    return found
+
+
 def untried(module: ModuleType) -> ModuleType:
     """The same analysis, whose rules decide at 5%, whatever that is worth and whichever unit carries the verdict."""
     module.CLAIM.questions[:] = [replace(question, trial=None) for question in module.CLAIM.questions]

@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped, untried
+from matplotlib.figure import Figure
 
 from thermostats.claims import levels
 from thermostats.claims.worlds import Random
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
-from thermostats.studies.delia2026 import hierarchy as cause_worlds
-from thermostats.studies.delia2026 import hierarchy as shares_of_causes
+from thermostats.plots.general import forest
+from thermostats.studies.delia2026 import hierarchy
 
 GAIN = "penultimate_gain"
 
@@ -59,11 +60,11 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
     rows = question.trial.of(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
-        world = cause_worlds.BY_GEOMETRY.at(size)
+        world = hierarchy.BY_GEOMETRY.at(size)
         drawn = world.signal(rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200))
         least = min(
             np.subtract(*shares_of_signals(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0))
-            for coding in shares_of_causes.CODINGS
+            for coding in hierarchy.CODINGS
         )
         held = levels.truths(question, levels.plain(rows), question.trial.worlds.at(size))["supported"]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
@@ -74,7 +75,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
 )
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
-    rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(cause_worlds, name)
+    rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(hierarchy, name)
     random = Random(np.random.default_rng(1), 5)
     signals = boundary.outcomes(0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random)
     assert boundary.compared(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)
@@ -87,3 +88,20 @@ def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:
     in_curve = {option["outcome"] for option in curve.choices["gain"].values()}
     assert asked == {GAIN}
     assert in_curve == {f"log({gain})" for gain in (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate")}
+
+
+def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:
+    c04 = analysis("c04")
+    tables = shipped().fork().named("published")
+    trials = {name: c04.TRIALS[name] for name in ("architecture", "geometry", "size")}
+    parts = {name: trial.test(trial.of(tables, c04.GAIN)) for name, trial in trials.items()}
+    table = c04.both_halves(parts).set_index("what")
+    assert list(table.index[:3]) == ["lab", "shape and size", "lab − shape and size"]
+    heads = {"lab − shape and size": "architecture", table.index[3]: "geometry", table.index[6]: "size"}
+    for what, name in heads.items():
+        head = parts[name].headline
+        assert tuple(table.loc[what]) == (head.value, head.lower, head.upper)
+    assert all(what.startswith("shape − size: ") for what in table.index[3:6]) and len(table) == 8
+    axes = Figure().add_subplot()
+    forest(table.reset_index(), axes, label="what")
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(table.index)

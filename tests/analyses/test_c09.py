@@ -49,6 +49,18 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
     assert (result.n_models, result.n_groups) == (6, 2)
 
 
+def test_models_out_of_the_studys_scope_are_left_out_beside_the_printed_comparison() -> None:
+    """Figure 5 without BLOOM-560m, whose position scheme is ALiBi: 13.3% of depth against 17.7% for L/2, by hand."""
+    rows = c09.by_definition(shipped(), next(one for one in c09.DEFINITIONS if one.id == "figure_5"))
+    scope = c09.within_scope(rows)
+    assert [name.split("/")[1] for name in scope["out"]] == ["bloom-560m"] and scope["n"] == len(rows) - 1 == 5
+    assert (scope["formula"], scope["half"]) == pytest.approx((13.3, 17.7), abs=0.05)
+    inside = rows[~rows["model_id"].str.contains("bloom")]
+    half = 100 * (inside["n_layers"] / 2 - inside["layer"]).abs() / inside["n_layers"]
+    assert scope["half"] == pytest.approx(half.mean())
+    assert c09.within_scope(inside) == {}
+
+
 def test_steepest_change_is_found_as_in_the_files() -> None:
     """Where the files took all heads, the layer found here is the published one."""
     tables = shipped()

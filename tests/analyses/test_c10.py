@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, altered, analysis
+from altered import NO, OPEN, YES, altered, analysis, shipped
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.studies.delia2026.stated_facts import named_by_density
@@ -49,3 +49,9 @@ def test_the_rule_on_other_families_reads_rows_alone(r: float, verdict: str) -> 
     assert c10.BETTER.verdict(c10.by_rule(rows)) == verdict
     once = rows.head(14).assign(log_gain=lambda f: f["log_gain"].where(f.index >= 3, -f["log_gain"]))
     assert c10.BETTER.verdict(c10.by_rule(once)) == (OPEN if r < 0 else NO)
+
+
+def test_the_named_pair_is_of_one_lab() -> None:
+    """Which is why it contradicts C03, as both pages say."""
+    models = shipped().table("models", model_id=list(analysis("c10").LEVELS))
+    assert set(models["heritage"]) == {"EleutherAI"} and models["model_id"].nunique() == 2

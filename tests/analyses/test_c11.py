@@ -1,11 +1,14 @@
 """C11: two flips are enough against it, one is not, many pairs without one support it, and what turns the magnitude."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
+
+from thermostats.studies.delia2026.gains_of_claims import pairs_by_penultimate
 
 
 @pytest.mark.parametrize(("flip", "verdict"), [(["gemma-7b-it"], OPEN), (["gemma-7b-it", "3.1-8B-Instruct"], NO)])
@@ -37,3 +40,29 @@ def test_the_magnitude_is_judged_over_categories_of_prompts(change: float, sprea
     rows = pd.DataFrame({"model_id": "m", "heritage": "lab", "category": categories, "pairs": 2})
     rule = next(q.primary for q in c11.CLAIM.questions if q.name == "magnitude")
     assert rule.verdict(c11.changes(rows.assign(log_ratio=np.log(change) + spread * wobble))) == verdict
+
+
+def test_pairs_known_by_the_penultimate_gain_count_where_one_source_has_both() -> None:
+    """Tuned by hand: a pair of one source that crosses 1 clearly, one whose interval holds 1, one of two sources."""
+    facts = {
+        "prompt_set": "core",
+        "heritage": "lab",
+        "revision": "main",
+        "n_prompts": 25.0,
+        "penultimate_gain_sd": 0.05,
+    }
+    models = [
+        ("a", "base", "", "one", 0.9),
+        ("a-it", "instruct", "a", "one", 1.1),
+        ("b", "base", "", "one", 0.99),
+        ("b-it", "instruct", "b", "one", 1.1),
+        ("c", "base", "", "one", 0.9),
+        ("c-it", "instruct", "c", "other", 1.1),
+    ]
+    rows = pd.DataFrame(models, columns=["model_id", "variant", "parent", "source", "penultimate_gain"]).assign(**facts)
+    found = pairs_by_penultimate(SimpleNamespace(table=lambda _: rows))
+    assert list(found["instruct"]) == ["a-it", "b-it"] and list(found["flips"]) == [True, False]
+    unstated = pairs_by_penultimate(SimpleNamespace(table=lambda _: rows.assign(penultimate_gain_sd=None)))
+    assert list(unstated["flips"]) == [True, True]
+    c11 = analysis("c11")
+    assert c11.CANNOT.verdict(c11.flips(found)) == OPEN and c11.CANNOT.verdict(c11.flips(unstated)) == NO

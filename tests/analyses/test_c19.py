@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, shipped
 
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026 import gains_of_claims as anomalies
+from thermostats.studies.delia2026 import gains_of_claims
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_line_is_fitted_where_there_are_models_enough(
     table = pd.DataFrame({"model_id": [f"lab{k % 4}/model{k}" for k in range(12)], "spectral_norm": norm})
     table = table.assign(heritage=table["model_id"].str.split("/").str[0], gain_stated=np.exp(noise) * norm**slope)
     table = table.assign(last_gain_measured=1.0, effective_amplification=1.0).set_index("model_id")
-    monkeypatch.setattr(anomalies, "unembeddings", lambda *_: table)
-    monkeypatch.setattr(anomalies, "projector_audit", lambda *_: Audit())
+    monkeypatch.setattr(gains_of_claims, "unembeddings", lambda *_: table)
+    monkeypatch.setattr(gains_of_claims, "projector_audit", lambda *_: Audit())
     found = judged(analysis("c19"), shipped(), "unembedding")["unembedding"]
     assert found.posterior is not None and found.verdict == verdict

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import astuple
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, YES, analysis
+from altered import NO, OPEN, YES, analysis, shipped
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from scipy import stats
 
 from thermostats.modelling.heritability import SHARES, SOURCES, heritabilities, labs_and_families
 from thermostats.modelling.tree_likelihood import Restricted
+from thermostats.plots.general import house_style
 
 
 def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> pd.DataFrame:
@@ -103,3 +107,23 @@ def test_sources_that_differ_are_no_descent() -> None:
     without = int((heritabilities(rows.assign(source="one"), outcomes, ()).p <= 0.05).sum())
     assert stats.binom.sf(beside - 1, 400, 0.05) > 0.001
     assert stats.binom.sf(without - 1, 400, 0.05) < 1e-6
+
+
+def test_the_figure_shows_the_interval_of_lambda_and_its_names_do_not_collide() -> None:
+    evidence = shipped().fork().named("pooled")
+    h01 = analysis("h01")
+    rows = h01.rows_of(evidence, h01.GAINS[0])
+    with house_style():
+        figure = Figure()
+        canvas = FigureCanvasAgg(figure)
+        h01.on_the_tree(evidence, rows)(figure.add_subplot())
+        canvas.draw()
+        above, below, *_ = figure.axes
+        boxes = {text.get_text(): text.get_window_extent() for text in below.texts}
+    assert len(boxes) > len(rows)
+    assert [pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])] == []
+    estimate = h01.descent(rows).headline
+    assert above.get_xlabel().startswith("λ")
+    inside = above.lines[1].get_xdata()
+    assert (min(inside), max(inside)) == (estimate.lower, estimate.upper)
+    assert above.collections[0].get_offsets()[0][0] == estimate.value

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 from altered import ROOT, analysis, shipped
 
-from thermostats.claims import calibration, levels
-from thermostats.claims import rule as conditions
+from thermostats.claims import calibration, levels, rule
 from thermostats.claims.calibration import Side
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Posterior
@@ -83,14 +82,14 @@ def test_no_primary_rule_reads_a_posterior(claim: str) -> None:
 def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turned = {sign: conditions.OPERATORS[other] for sign, other in zip("<>≤≥", "><≥≤", strict=True)}
-    against = conditions.V._against
+    turned = {sign: rule.OPERATORS[other] for sign, other in zip("<>≤≥", "><≥≤", strict=True)}
+    against = rule.V._against
 
     step = 1.0 if claim == "c09" else 0.1  # points of depth, of which models differ by ten
 
     def moved(way: int) -> Any:
-        def to(number: conditions.V, sign: str, bar: Any) -> conditions.Condition:
-            return against(number, sign, bar if isinstance(bar, conditions.V) else bar + way * (step + abs(bar)))
+        def to(number: rule.V, sign: str, bar: Any) -> rule.Condition:
+            return against(number, sign, bar if isinstance(bar, rule.V) else bar + way * (step + abs(bar)))
 
         return to
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -16,20 +16,22 @@ from thermostats.claims.result import Inference, TooFew
 from thermostats.claims.rule import Posterior
 from thermostats.claims.scripts import scripts
 from thermostats.modelling.checks import AS_FITTED
-from thermostats.modelling.draws import Array, Settings
+from thermostats.modelling.draws import Array, Settings, truth_of
 from thermostats.modelling.fit import Design, Fit, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
 
 pytestmark = pytest.mark.slow
 CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
-SHAPE = (4, 25)
+SHAPE = (4, 250)
+"""Draws enough for the weights of the exact engine to be trusted."""
 
 
-class Drawn(dict[str, Array]):
-    """A quantity for every name, another one each, chain × draw."""
+class Read(dict[str, Array]):
+    """A quantity for every name that is read, another one each, chain × draw."""
 
     def __missing__(self, key: str) -> Array:
-        return np.random.default_rng(list(key.encode())).normal(size=SHAPE)
+        self[key] = np.random.default_rng(list(key.encode())).normal(size=SHAPE)
+        return self[key]
 
 
 def design(rows: pd.DataFrame) -> Design:
@@ -49,13 +51,13 @@ def above_0(name: str, quantities: Mapping[str, Array]) -> Array:
     return quantities[name] > 0
 
 
-def stand_in(statements: Iterable[str]) -> Fit:
-    """A fit of five numbers that has every quantity and these statements, with one alternative."""
+def stand_in(statements: Collection[str], quantities: Mapping[str, Array] | None = None) -> Fit:
+    """A fit of five numbers that has these quantities and statements, with one alternative."""
     rows = pd.DataFrame({"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")})
     law = Law(
         name="none",
         of=design,
-        quantities=lambda values, design: Drawn(x=values["beta"][..., 0]),
+        quantities=lambda values, design: {"x": values["beta"][..., 0], **(quantities or {})},
         reported=("x",),
         statements={name: partial(above_0, name) for name in statements},
     )
@@ -78,7 +80,10 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         if (inference.fit is None and inference.later is None) or (rule.pick and rule.pick.table not in result.rows):
             continue
         asked = rule.stated(result)
-        result = replace(result, inference=Inference(stand_in({asked, *result.inference.statements})))
+        names, read = {asked, *result.inference.statements}, Read()
+        for statement in rule.statements_of(replace(result, inference=Inference(stand_in(names)))).values():
+            truth_of(statement, read)
+        result = replace(result, inference=Inference(stand_in(names, read)))
         shown = posterior_of(result, rule, "A model.")
         checks = {check.name: check.table for check in shown.gate.checks}
         others, units = checks["prior sensitivity"], checks["influence"]

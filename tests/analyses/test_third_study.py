@@ -16,7 +16,6 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.studies.nursery import shipped as tables_that_ship
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery import third as crossed_factors
 from thermostats.studies.nursery.crossed import (
     ALIKE,
     RECIPE,
@@ -34,7 +33,7 @@ FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
     "n02": ("third", "third_given_corpus"),
     "n03": ("third.depth", "third.density", "third.shape"),
-    "n04": ("third", "third_tuning"),
+    "n04": ("third", "third_tuning", "third_stiffness"),
     "n05": ("third.log_wv", "third.log_wo", "third_mediation"),
 }
 STRONG = CrossedWorld("recipe", (0.15,) * 4, (0.04,) * 4, (0.005,) * 4, alike=0.95, residual=0.02)
@@ -80,6 +79,9 @@ def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
         ("n04", "third", STRONG, {"early": 0.0}, NO),
         ("n04", "third_tuning", STRONG, {"crossing": 24}, YES),
         ("n04", "third_tuning", STRONG, {"crossing": 0}, NO),
+        ("n04", "third_stiffness", STRONG, {"crossing": 0, "stiff": 0.1}, YES),
+        ("n04", "third_stiffness", STRONG, {"crossing": 0, "stiff": 10.0}, NO),
+        ("n04", "third_stiffness", STRONG, {"crossing": 0}, OPEN),
         ("n05", "third.log_wv", STRONG, {"follows": 0.5}, YES),
         ("n05", "third.log_wv", STRONG, {"follows": 0.0}, NO),
         ("n05", "third_mediation", WEAK, {"through": 0.5}, YES),
@@ -166,12 +168,12 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
     """Of two columns it is the paired t test; unlike means are found."""
     rng = np.random.default_rng(1)
     y = rng.normal(size=(12, 2))
-    f, df, rest, p = crossed_factors.hotelling(y)
+    f, df, rest, p = third.hotelling(y)
     t = stats.ttest_rel(y[:, 0], y[:, 1])
     assert (df, rest) == (1, 11) and f == pytest.approx(t.statistic**2) and p == pytest.approx(t.pvalue)
-    draws = [crossed_factors.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
+    draws = [third.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
     assert stats.kstest(draws, "uniform").pvalue > 0.001
-    assert crossed_factors.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
+    assert third.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
 
 
 def test_worlds_at_the_edge_lie_on_it() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from altered import ROOT, by_rules_alone, shipped
+from altered import ROOT, by_rules_alone, shipped_by_rules_alone
 
 import thermostats
 from thermostats.claims.evidence import MEASURED, POOLED, Evidence
@@ -54,6 +54,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return data
 
 
+@pytest.fixture(scope="module")
+def own(folder: Path) -> Evidence:
+    """Tables with the model, and what shared functions compute of them, once."""
+    return Evidence(folder)
+
+
 def test_what_is_required_and_what_is_asked_for_are_all_columns_that_this_test_leaves_out() -> None:
     required = [name for name in TABLES["models"].columns if not may_be_left_out("models", name)]
     assert sorted(required) == sorted(REQUIRED) and set(REST) == set(READ)
@@ -72,9 +78,9 @@ def by_set(findings: list[Finding]) -> dict[tuple[str, str], Finding]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS)
-def test_an_unknown_model_takes_no_verdict_away(claim: str, folder: Path, tmp_path: Path) -> None:
+def test_an_unknown_model_takes_no_verdict_away(claim: str, own: Evidence, tmp_path: Path) -> None:
     module = by_rules_alone(claim)
-    without, own = by_set(module.CLAIM.judge(shipped())), Evidence(folder)
+    without = by_set(shipped_by_rules_alone(claim))
     found = by_set(module.CLAIM.judge(own))
     assert without.keys() <= found.keys()
     assert all(found[key].verdict == UNMEASURED for key in found.keys() - without.keys()), (
@@ -96,7 +102,7 @@ def test_an_unknown_model_takes_no_verdict_away(claim: str, folder: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_the_row_left_out_is_named_with_the_line_that_brings_it_in(folder: Path) -> None:
-    notes = [note for finding in by_rules_alone("c03").CLAIM.judge(Evidence(folder)) for note in finding.notes]
+def test_the_row_left_out_is_named_with_the_line_that_brings_it_in(folder: Path, own: Evidence) -> None:
+    notes = [note for finding in by_rules_alone("c03").CLAIM.judge(own) for note in finding.notes]
     (line,) = {note for note in notes if NAME in note}
     assert f"thermostats set {NAME} heritage=LAB --data '{folder}'" in line

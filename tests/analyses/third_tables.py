@@ -39,13 +39,14 @@ def made(
     follows: float = 0.5,
     through: float = 0.0,
     crossing: int = 0,
+    stiff: float = 1.0,
 ) -> dict[str, pd.DataFrame]:
     """`models`, `gains` and `prompts` of a world.
 
     early: correlation of the gain at a tenth of training with that at the end, about its cell; elsewhere: what prompts
     of other corpora add to a log gain; embed: slope of a recipe's gain on the log of its embedding; follows: exponents
     of rate and of 1/decay in spectra; through: slope of the gain on the log spectra; crossing: tuned models that cross
-    1, of 60.
+    1, of 60; stiff: how many times as much tuning changes dampening bases as expanding ones.
     """
     rng = np.random.default_rng(seed)
     members = [(member, pack) for pack in packs() for member in pack.members]
@@ -62,7 +63,7 @@ def made(
     spectrum = follows * (np.log(facts["rate"]) - np.log(facts["decay"].where(facts["decay"] > 0, 0.1)))
     spectrum += 0.1 * rng.normal(size=len(stems))[recipe]
     gain = y[corpus, recipe, at] + embed * np.log(facts["embed"] / 0.14) + through * spectrum
-    tuned, ends = _tuned(facts, gain.to_numpy(), crossing)
+    tuned, ends = _tuned(facts, gain.to_numpy(), crossing, stiff)
     facts, gain = pd.concat([facts, tuned], ignore_index=True), np.append(gain, ends)
     spectrum = np.append(spectrum, np.zeros(len(tuned)))
     return {
@@ -79,8 +80,12 @@ def _facts(member: Member, pack: Pack) -> dict[str, object]:
     return own | {"loss": 3.0, "loss_unigram": 5.0, "loss_bigram": 4.0, "steps": pack.steps, "model": member.model}
 
 
-def _tuned(facts: pd.DataFrame, gain: np.ndarray, crossing: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Twenty bases, half of them dampening, each in three kinds; the first so many cross 1 by 0.3."""
+def _tuned(facts: pd.DataFrame, gain: np.ndarray, crossing: int, stiff: float) -> tuple[pd.DataFrame, np.ndarray]:
+    """Twenty bases, half of them dampening, each in three kinds; the first so many cross 1 by 0.3.
+
+    The others move away from 1, by about 0.02 where they expand and `stiff` times that where they dampen.
+    """
+    rng = np.random.default_rng(5)
     first = facts.index[facts["replicate_of"] == ""]
     order = first[np.argsort(gain[first])]
     rows, ends = [], []
@@ -89,7 +94,8 @@ def _tuned(facts: pd.DataFrame, gain: np.ndarray, crossing: int) -> tuple[pd.Dat
         corpus = next(name for name in third.CORPORA if name != own["corpus"]) if kind == "corpus" else own["corpus"]
         parent = f"{own['model']}/step{own['steps']:05d}"
         rows.append(dict(own) | {"model": f"{own['model']}-{kind}", "kind": kind, "parent": parent, "corpus": corpus})
-        ends.append(-0.3 * np.sign(gain[base]) if number < crossing else gain[base])
+        away = 0.02 * np.exp(0.3 * rng.normal()) * (stiff if gain[base] < 0 else 1.0)
+        ends.append(-0.3 * np.sign(gain[base]) if number < crossing else gain[base] + away * np.sign(gain[base]))
     return pd.DataFrame(rows), np.array(ends)
 
 

@@ -117,10 +117,7 @@ def test_labs_of_one_source_are_named_from_the_rows(shipped: Evidence) -> None:
 def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
     external = shipped.named(EXTERNAL)
     assert lacking(external, list(READS.values())) == ["outputs.entropy", "attention.trace"]
-    assert lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == [
-        "summaries.normed_gain",
-        "layers.gain_mlp",
-    ]
+    assert lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == ["layers.gain_mlp"]
     trial = Trial(lambda evidence: evidence.table("features").iloc[:0], mean, "")
     question = replace(QUESTION, trial=trial, views=LEAST)
     assert "no values of attention.trace" in again(question, external, measures=["attention"]).criterion.settles

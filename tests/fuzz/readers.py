@@ -17,11 +17,9 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
 from thermostats.measurement.model_row import model_row, stored_dtype
 from thermostats.measurement.spec import specs
-from thermostats.reporting import build as progress
-from thermostats.reporting import state as stale
+from thermostats.reporting import build, state
 from thermostats.reporting.claim_page import read_entry
-from thermostats.tables import incoming, store
-from thermostats.tables import runs as spec_states
+from thermostats.tables import incoming, runs, store
 from thermostats.tables.column_map import load_map
 from thermostats.tables.join import as_tables
 from thermostats.tables.validation import typed
@@ -91,11 +89,11 @@ def read_stored(name: str, path: Path) -> None:
 
 def read_sidecars(path: Path) -> None:
     """Files that a report, a cache and a measurement keep for themselves; each may refuse."""
-    folder = path.parent / spec_states.FOLDER
+    folder = path.parent / runs.FOLDER
     folder.mkdir()
     (folder / "0.json").write_bytes(path.read_bytes())
     try:
-        for read in (progress.read_seconds, stale.read_manifest, spec_states.read):
+        for read in (build.read_seconds, state.read_manifest, runs.read):
             with suppress(ThermostatsError):
                 read(path.parent)
     finally:

@@ -15,7 +15,7 @@ from readers import CONFIG, SHAPES, readers, safetensors
 
 from thermostats.errors import DataError
 from thermostats.measurement.checkpoint import read_safetensors
-from thermostats.tables import folders as limits
+from thermostats.tables import folders
 
 READERS = readers()
 JSON = [name for name in READERS if READERS[name].file.endswith((".json", ".jsonl")) and "published" not in name]
@@ -116,16 +116,16 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [b'"%07d":{},', b'"%07d":[[]],', b'"%07d":"",'])
 def test_the_largest_header_fits_memory(tmp_path: Path, unit: bytes) -> None:
-    text = b"{" + b"".join(unit % number for number in range(limits.INDEX // (len(unit) + 4)))[:-1] + b"}"
+    text = b"{" + b"".join(unit % number for number in range(folders.INDEX // (len(unit) + 4)))[:-1] + b"}"
     refused(tmp_path, len(text).to_bytes(8, "little") + text)
 
 
 LARGEST = {
-    "model config": limits.CONFIG,
-    "shard index": limits.INDEX,
-    "prompts as text": limits.PROMPTS,
-    "rows as CSV": limits.ROWS,
-    "specs as JSON lines": limits.PROMPTS,
+    "model config": folders.CONFIG,
+    "shard index": folders.INDEX,
+    "prompts as text": folders.PROMPTS,
+    "rows as CSV": folders.ROWS,
+    "specs as JSON lines": folders.PROMPTS,
 }
 
 

@@ -12,8 +12,7 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError
-from thermostats.measurement import execute as downloads
-from thermostats.measurement import hub
+from thermostats.measurement import execute, hub
 from thermostats.measurement.engines import Job
 from thermostats.measurement.engines.local import Inline
 from thermostats.measurement.execute import Downloads, _measured
@@ -52,14 +51,14 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def not_here(*_: object, **__: object) -> None:
         raise ThermostatsError("not in the cache")
 
-    monkeypatch.setattr(downloads, "folder_of", fetch)
+    monkeypatch.setattr(execute, "folder_of", fetch)
     monkeypatch.setattr(hub, "model_folder", not_here)
 
     def download_bytes(model: str, revision: str) -> int:
         return SIZE * (9 if model == "lab/huge" else 1)
 
     monkeypatch.setattr(hub, "download_bytes", download_bytes)
-    monkeypatch.setattr(downloads, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(execute, "PAUSES", (0.0, 0.0))
     yield fetched
 
 
@@ -121,14 +120,14 @@ def test_two_commands_do_not_share_a_budget(tmp_path: Path, net: list[str]) -> N
 def test_the_next_models_come_while_one_is_measured(
     tmp_path: Path, net: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, fetch = threading.Event(), downloads.folder_of
+    here, fetch = threading.Event(), execute.folder_of
 
     def fetched(spec: RunSpec) -> None:
         fetch(spec)
         if len(net) == 3:
             here.set()
 
-    monkeypatch.setattr(downloads, "folder_of", fetched)
+    monkeypatch.setattr(execute, "folder_of", fetched)
 
     class Slow(Inline):
         """Is through with the first model only when the last one is on this machine."""

@@ -19,8 +19,7 @@ from PIL import Image
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement import forward as passes
-from thermostats.measurement import gains
+from thermostats.measurement import forward, gains
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
@@ -215,7 +214,7 @@ def test_a_model_that_gives_other_numbers_each_time_is_refused(
     encoder: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "p.txt").write_text("a b c d e f g a b c\na b\n")
-    before, plain = snapshot(data), passes.call
+    before, plain = snapshot(data), forward.call
 
     def noisy(module: Any, batch: Any, **more: Any) -> Any:
         with torch.no_grad():

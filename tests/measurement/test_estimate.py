@@ -15,7 +15,7 @@ import tiny
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement import plan as estimate
+from thermostats.measurement import plan
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.forward import Decoder, as_measured, make_batches
@@ -92,13 +92,13 @@ def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, atten
     with as_measured(decoder.model):
         (batch,) = make_batches(decoder, prompts, 1000, packed=True)
     for decode in (None, str):
-        stated = estimate.activation_bytes(decoder, batch, outputs=decode is not None)
+        stated = plan.activation_bytes(decoder, batch, outputs=decode is not None)
         measured = highest(decoder, prompts, token_budget=1000, decode=decode)
         assert measured < 1.1 * stated < 4 * measured, (stated / measured, decode)
 
 
 def test_a_batch_that_would_not_fit_is_named_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimate, "memory_available", lambda _device: 100_000)
+    monkeypatch.setattr(plan, "memory_available", lambda _device: 100_000)
     for measure, attention in ((measure_gains, "sdpa"), (measure_attention, "eager")):
         with pytest.raises(ThermostatsError, match=r"not enough memory for a batch of prompts.*--set token_budget"):
             measure(tiny.opened("gpt2", attention, **LARGER["gpt2"]), tiny.prompts(200))
@@ -108,7 +108,7 @@ def test_weights_that_would_not_fit_are_named_from_the_headers(tmp_path: Path, m
     model = tiny.build("llama")
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     numbers = sum(parameter.numel() for parameter in model.parameters())
-    monkeypatch.setattr(estimate, "memory_available", lambda _device: 2 * numbers)
+    monkeypatch.setattr(plan, "memory_available", lambda _device: 2 * numbers)
     load(model_folder(str(tmp_path)), dtype="bfloat16", device="cpu", tokenizer=False)
     with pytest.raises(ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"):
         load(model_folder(str(tmp_path)), device="cpu", tokenizer=False)

@@ -17,7 +17,7 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.plan import Place
 from thermostats.measurement.session import write_state
 from thermostats.measurement.spec import EngineSettings, Outcome, Problem, RunSpec, lost
-from thermostats.tables import runs as spec_states
+from thermostats.tables import runs
 
 
 class Scripted:
@@ -75,7 +75,7 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     assert engine.closed
     with pytest.raises(UsageError, match="local, ray"):
         EngineSettings("cloud")
-    left = {Path(state.model).name: (state.state, state.reason) for state in spec_states.read(tmp_path / "d")}
+    left = {Path(state.model).name: (state.state, state.reason) for state in runs.read(tmp_path / "d")}
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")
 
@@ -87,8 +87,8 @@ def test_states_are_listed_beside_runs_while_they_last(wanted: list[RunSpec], tm
     states = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
     assert {states["m1"], states["m2"]} == {"waiting"}
     working.close()
-    write_state(data, wanted[1], spec_states.RUNNING)
-    (path,) = (path for path in (data / spec_states.FOLDER).glob("*.json") if '"running"' in path.read_text())
+    write_state(data, wanted[1], runs.RUNNING)
+    (path,) = (path for path in (data / runs.FOLDER).glob("*.json") if '"running"' in path.read_text())
     path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above any process
     states = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
     assert states["m1"] == "interrupted"

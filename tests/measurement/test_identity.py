@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
-from thermostats.measurement import spectra as digest
+from thermostats.measurement import spectra
 from thermostats.measurement.execute import execute
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
@@ -119,7 +119,7 @@ def test_a_hash_is_that_of_the_bytes_and_kept_until_the_file_changes(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(digest, "SETTLED", -1.0)
+    monkeypatch.setattr(spectra, "SETTLED", -1.0)
     path = folder / "model.safetensors"
     assert file_sha(path) == hashlib.sha256(path.read_bytes()).hexdigest()
     (note,) = (tmp_path / "cache" / "weights").iterdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.measurement import spec as settings
+from thermostats.measurement import spec
 from thermostats.measurement.spec import check_device, check_here, check_set, count_gpus
 
 
@@ -44,7 +44,7 @@ def test_gpus_are_counted_by_the_driver(
         return driver
 
     monkeypatch.setattr(ctypes, "CDLL", library)
-    monkeypatch.setattr(settings, "AMD", tmp_path / "kfd")
+    monkeypatch.setattr(spec, "AMD", tmp_path / "kfd")
     assert count_gpus() == count
     there = ["auto", "cpu", *(f"cuda:{number}" for number in range(count)), *(["cuda"] if count else [])]
     for device in there:

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.measurement import transitions as t
+from thermostats.measurement import transitions
 from thermostats.tables.store import validate
 
 
@@ -11,12 +11,12 @@ def curve(*values):
 
 
 def test_first_sign_change_is_the_first_top():
-    assert t.first_sign_change(curve(1, 3, 2, 9, 1)) == 2
-    assert t.first_sign_change(curve(5, 1, 2, 8, 3)) == 4
-    assert t.first_sign_change(curve(1, 4, 4, 4, 2)) == 2
-    assert t.first_sign_change(curve(1, 2, 3)) is None
-    assert t.first_sign_change(curve(3, 2, 1)) is None
-    assert t.first_sign_change(curve(3, 2, 5)) is None
+    assert transitions.first_sign_change(curve(1, 3, 2, 9, 1)) == 2
+    assert transitions.first_sign_change(curve(5, 1, 2, 8, 3)) == 4
+    assert transitions.first_sign_change(curve(1, 4, 4, 4, 2)) == 2
+    assert transitions.first_sign_change(curve(1, 2, 3)) is None
+    assert transitions.first_sign_change(curve(3, 2, 1)) is None
+    assert transitions.first_sign_change(curve(3, 2, 5)) is None
 
 
 def attention_rows(traces, **more):
@@ -47,7 +47,7 @@ def test_every_definition_of_a_known_curve():
         graph_lambda2=[1, 2, 3, 0],
         contraction_ratio=[4, 3, 2, 9],
     )
-    layers = by_definition(validate(t.transitions(rows).assign(run_id="r"), "transitions"))
+    layers = by_definition(validate(transitions.transitions(rows).assign(run_id="r"), "transitions"))
     assert layers == {
         ("p", "max_abs_gradient", "exact"): (1, 0.25, ""),
         ("p", "first_sign_change", "exact"): (2, 0.5, ""),
@@ -64,7 +64,7 @@ def test_prompts_and_variants_are_kept_apart_and_heads_are_left_out():
         attention_rows([1.0, 2.0, 3.0]).assign(prompt_id="q", variant="multi_head"),
     )
     heads = attention_rows([9.0, 0.0, 0.0]).assign(head="1")
-    layers = by_definition(t.transitions(pd.concat([second, heads, first])))
+    layers = by_definition(transitions.transitions(pd.concat([second, heads, first])))
     assert layers["p", "peak", "exact"][0] == 2
     assert layers["q", "peak", "multi_head"][0] == 3
     assert ("q", "max_lambda2", "lambda2") not in layers
@@ -73,28 +73,30 @@ def test_prompts_and_variants_are_kept_apart_and_heads_are_left_out():
 @pytest.mark.parametrize(
     ("rows", "definition", "reason"),
     [
-        (attention_rows([1.0, 2.0, 3.0]), "first_sign_change", t.UNTURNED),
-        (attention_rows([1.0, float("nan"), 3.0]), "peak", t.INCOMPLETE),
-        (attention_rows([1.0, 2.0, 3.0]).iloc[[0, 2]], "peak", t.INCOMPLETE),
-        (attention_rows([1.0]), "max_abs_gradient", t.SHORT),
+        (attention_rows([1.0, 2.0, 3.0]), "first_sign_change", transitions.UNTURNED),
+        (attention_rows([1.0, float("nan"), 3.0]), "peak", transitions.INCOMPLETE),
+        (attention_rows([1.0, 2.0, 3.0]).iloc[[0, 2]], "peak", transitions.INCOMPLETE),
+        (attention_rows([1.0]), "max_abs_gradient", transitions.SHORT),
     ],
 )
 def test_what_cannot_be_found_is_missing_with_its_reason(rows, definition, reason):
-    layer, depth, missing = by_definition(t.transitions(rows))["p", definition, "exact"]
+    layer, depth, missing = by_definition(transitions.transitions(rows))["p", definition, "exact"]
     assert np.isnan(layer) and np.isnan(depth) and missing == reason
 
 
 def test_gradient_is_central_inside_and_one_sided_at_the_ends():
-    assert t.max_abs_gradient(curve(0, 0, 1, 5, 5.5)) == 3  # (5 - 0)/2 at layer 3; (5.5 - 1)/2 at layer 4
-    assert t.max_abs_gradient(curve(9, 0, 0, 0)) == 1
-    assert t.max_abs_gradient(curve(0, 0, 0, -9)) == 4
-    assert t.max_abs_gradient(curve(*np.tanh(np.linspace(-3, 4, 15)))) == 7  # steepest where tanh crosses 0: x = 0
+    assert transitions.max_abs_gradient(curve(0, 0, 1, 5, 5.5)) == 3  # (5 - 0)/2 at layer 3; (5.5 - 1)/2 at layer 4
+    assert transitions.max_abs_gradient(curve(9, 0, 0, 0)) == 1
+    assert transitions.max_abs_gradient(curve(0, 0, 0, -9)) == 4
+    assert (
+        transitions.max_abs_gradient(curve(*np.tanh(np.linspace(-3, 4, 15)))) == 7
+    )  # steepest where tanh crosses 0: x = 0
 
 
 def test_peak_and_minimum_take_the_first_of_equals():
-    assert t.peak(curve(1, 7, 7)) == 2
-    assert t.minimum(curve(4, 1, 1)) == 2
+    assert transitions.peak(curve(1, 7, 7)) == 2
+    assert transitions.minimum(curve(4, 1, 1)) == 2
 
 
 def test_no_rows_give_an_empty_table():
-    assert validate(t.transitions(attention_rows([])).assign(run_id=[]), "transitions").empty
+    assert validate(transitions.transitions(attention_rows([])).assign(run_id=[]), "transitions").empty

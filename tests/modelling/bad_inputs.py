@@ -14,11 +14,11 @@ from simulated import benchmark_table, model_table, pairs_table, transition_tabl
 from thermostats.modelling.crowding import crowding_rows, fit_crowding, fit_spectral, fit_threshold, spectral_rows
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.power import model_facts
+from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
-from thermostats.modelling.means import fit_means
+from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pairs import fit_invariance, pairs_of
 from thermostats.modelling.populations import cells

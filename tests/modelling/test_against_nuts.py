@@ -22,7 +22,7 @@ from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.power import model_facts
+from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources

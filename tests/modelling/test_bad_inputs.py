@@ -16,6 +16,7 @@ import pytest
 from bad_inputs import BAD, CASES, EXPECTED, GAIN, REFUSED, SAID, TAKEN, gains, prompted
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from pasted import ReachedSamplerError, one_fault
 
 from thermostats import modelling
 from thermostats.errors import UsageError
@@ -23,11 +24,6 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.sampling import Sampled
-
-
-class ReachedSamplerError(Exception):
-    """The input got as far as the sampler."""
-
 
 CHECKS = ["prior predictive", "posterior predictive", "shape", "LOO-PIT", "prior sensitivity", "influence"]
 SAMPLED = {"share"}
@@ -54,6 +50,7 @@ def stop(*_args: object, **_kwargs: object) -> None:
     raise ReachedSamplerError
 
 
+@one_fault
 @pytest.mark.parametrize(("fit", "bad"), ASKED)
 def test_bad_input_is_refused_or_said(fit: str, bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case, (what, words) = CASES[fit], EXPECTED[fit][bad]

@@ -12,13 +12,12 @@ import pytest
 from calibrated import FALSE_ALARM
 from scipy import stats
 
-from thermostats.modelling import checks
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import checks, laws
 from thermostats.modelling.laws import Regressors
 
 ROOT = Path(__file__).parents[2]
 FAILS, WARNS = 0.02, 0.10
-ALL = {**residuals.CLOSING, **residuals.WARNING}
+ALL = {**laws.CLOSING, **laws.WARNING}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def design(n: int = 40, labs: int = 5, seed: int = 0) -> Regressors:
 def test_statistics_are_those_of_textbooks() -> None:
     """F tests by sums of squares of two least-squares fits, Levene's by SciPy, skew and kurtosis by SciPy."""
     d, y = design(), np.random.default_rng(1).standard_normal(40)
-    values = {name: float(statistic(y[None])[0]) for name, statistic in residuals.statistics(d, ALL).items()}
+    values = {name: float(statistic(y[None])[0]) for name, statistic in laws.statistics(d, ALL).items()}
     labs = np.eye(5)[d.groups]
     plain = np.column_stack([labs, d.x])
 
@@ -53,6 +52,8 @@ def test_statistics_are_those_of_textbooks() -> None:
     assert values["largest residual"] == pytest.approx(np.abs(scaled).max())
     assert values["skew of residuals"] == pytest.approx(abs(stats.skew(r)))
     assert values["two heaps of residuals"] == pytest.approx(-stats.kurtosis(r, fisher=False))
+    along = [abs(stats.spearmanr(np.abs(scaled), x).statistic) for x in d.x.T]
+    assert values["spread along a covariate"] == pytest.approx(max(along))
     size = pd.Series(np.abs(scaled)).groupby(d.groups)
     between = (size.size() * (size.mean() - np.abs(scaled).mean()) ** 2).sum() / np.abs(scaled).mean() ** 2
     assert values["spread by group"] == pytest.approx(between)
@@ -63,7 +64,7 @@ def test_limits_hold_for_all_statistics_together() -> None:
     """Replicated and observed data from one distribution: blamed as often as the level says."""
     d, rng = design(), np.random.default_rng(5)
     statistics = {"mean": lambda y: y.mean(axis=-1), "share": lambda y: (y > 0).mean(axis=-1)}
-    statistics |= residuals.statistics(d, ALL)
+    statistics |= laws.statistics(d, ALL)
     blamed = []
     for _ in range(400):
         y = rng.standard_normal((501, 40))
@@ -112,10 +113,21 @@ def test_the_rates_that_ship_keep_what_is_promised(alarms: Any) -> None:
 def test_limits_of_the_line_are_what_they_are_set_for(alarms: Any) -> None:
     table = pd.read_csv(alarms.LIMITS)
     assert list(table["design"]) == list(alarms.DESIGNS)
+    tail = FALSE_ALARM / 2
     for row in table.itertuples():
-        tail = FALSE_ALARM / 2
-        low, high = stats.binom.ppf(tail, row.data_sets, FAILS), stats.binom.isf(tail, row.data_sets, FAILS)
-        assert low <= row.failed <= high, row
+        for count, rate in ((row.failed, checks.SURPRISING), (row.warned, checks.ODD)):
+            low, high = stats.binom.ppf(tail, row.data_sets, rate), stats.binom.isf(tail, row.data_sets, rate)
+            assert low <= count <= high, row
+
+
+def test_spread_along_a_covariate_is_noticed_by_the_statistic_that_is_there_for_it() -> None:
+    """160 models, SD that grows e^0.9-fold over one SD: the statistic is beyond all of 500 replicates."""
+    d, rng = design(160, 8), np.random.default_rng(2)
+    statistic = laws.statistics(d, ALL)["spread along a covariate"]
+    replicates = statistic(rng.standard_normal((500, 160)))
+    growing = np.exp(0.9 * d.x[:, 1]) * rng.standard_normal(160)
+    assert statistic(growing[None])[0] > replicates.max()
+    assert abs((statistic(rng.standard_normal((500, 160))) > np.median(replicates)).mean() - 0.5) < 0.1
 
 
 @pytest.mark.slow

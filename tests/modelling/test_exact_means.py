@@ -15,13 +15,12 @@ from simulated import benchmark_table, pairs_of_log_gains, pairs_table
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.means import fit_means
+from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.rank_means import fit_rank_means
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
-from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
-from thermostats.studies.delia2026 import hierarchy
+from thermostats.studies.delia2026 import gains_of_claims, hierarchy
 from thermostats.studies.delia2026.stated_facts import GPT2, LAST_GAIN_FILES, published_or_set
 
 FEW = Settings(draws=250)
@@ -81,6 +80,20 @@ def test_means_of_units_are_over_groups() -> None:
     new = fit.predict(pd.DataFrame({"model_id": ["m0", "never seen"]}))
     assert new["y_mean"][0] == pytest.approx(fit.quantities["mean"][..., 0].mean(), abs=0.01)
     assert new["y_sd"][1] > 3 * new["y_sd"][0]
+
+
+def test_priors_in_words_are_those_of_the_scales() -> None:
+    pairs = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
+    models = benchmark_table(np.random.default_rng(1), LEVELS)
+    fits = [
+        fit_pair_means(pairs, seed=1),
+        fit_rank_means(models, order=["m0", "m1"], seed=1),
+        fit_unit_means(models, "value", scale=0.25, seed=1),
+    ]
+    for fit in fits:
+        words = {name: prior for name, prior, _ in fit.law.priors if prior.startswith("half-normal")}
+        named = [float(prior[len("half-normal(") : -1]) for names, prior in words.items() for _ in names.split(", ")]
+        assert sorted(named) == pytest.approx(sorted(fit.model.prior.scales), abs=0.005), fit.law.name
 
 
 @pytest.mark.parametrize("fit", [fit_pair_means, fit_rank_means])
@@ -152,7 +165,7 @@ def agree(exact: Fit, sampled: Fit, name: str, *, sds: float, rel: float) -> Non
 @pytest.mark.slow
 @pytest.mark.long
 def test_pairs_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = tuned_pairs.by_prompt(shipped_tables())
+    rows = gains_of_claims.by_prompt(shipped_tables())
     exact, sampled = (fit(rows, margin=1.05, seed=11) for fit in (fit_pair_means, fit_invariance))
     agree(exact, sampled, "change", sds=1.0, rel=1.6)
     agree(exact, sampled, "level", sds=1.0, rel=1.6)

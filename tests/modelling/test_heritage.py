@@ -26,7 +26,7 @@ from thermostats.modelling.heritage.law import (
     orders_of,
     scaled_map,
 )
-from thermostats.modelling.heritage.power import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 BLOCKS = ("heritage", "geometry", "scale", "model")

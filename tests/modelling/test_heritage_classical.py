@@ -11,7 +11,7 @@ from statsmodels.stats.anova import anova_lm
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import geometry_and_scale
-from thermostats.modelling.heritage.power import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
 from thermostats.modelling.heritage.variance_shares import classical, commonality, dominance_table, model_frame
 
 

@@ -12,7 +12,6 @@ from test_lineage_pruning import grown
 from thermostats import fit_lineage
 from thermostats.errors import UsageError
 from thermostats.modelling import lineage_law
-from thermostats.modelling import lineage_law as lineage_drift
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian, factor_of
 from thermostats.modelling.lineage_law import AlongTree
@@ -36,7 +35,7 @@ def both(monkeypatch: pytest.MonkeyPatch, n: int = 24) -> tuple[AlongTree, Gauss
     tree = grown(n)
     rows = rows_of(tree, lam=0.6, slope=0.2, seed=3, error=0.1)
     dense = fit_lineage(rows, tree, {"x": ["x"]}, settings=Settings(draws=50)).model
-    for module in (lineage_drift, lineage_law):
+    for module in (lineage_law, lineage_law):
         monkeypatch.setattr(module, "DENSE", n - 1)
     along = fit_lineage(rows, tree, {"x": ["x"]}, settings=Settings(draws=50)).model
     assert isinstance(along, AlongTree) and not isinstance(dense, AlongTree)

@@ -8,8 +8,7 @@ from scipy import stats
 from scipy.special import expit
 
 import thermostats
-from thermostats.modelling import checks
-from thermostats.modelling import sampling as declared
+from thermostats.modelling import checks, sampling
 from thermostats.modelling.draws import Draws, Settings, of_chains
 from thermostats.modelling.fit import Fit, own_law
 from thermostats.modelling.sampling import Sampled
@@ -60,7 +59,7 @@ def test_a_density_keeps_its_digits_where_a_probability_is_nearly_one() -> None:
 
 def test_parts_give_what_all_draws_give_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole, again = MODEL.log_likelihood(VALUES), MODEL.replicate(VALUES, np.random.default_rng(3))
-    monkeypatch.setattr(declared, "NUMBERS", 5 * N)
+    monkeypatch.setattr(sampling, "NUMBERS", 5 * N)
     assert np.array_equal(MODEL.log_likelihood(VALUES), whole)
     parts = MODEL.replicate(VALUES, np.random.default_rng(3))
     assert parts == pytest.approx(again)
@@ -84,7 +83,7 @@ def test_counts_are_replicated_with_their_trials() -> None:
 
 def test_a_deterministic_by_row_is_computed_of_the_draws() -> None:
     chains = {name: values.reshape(2, SIZE // 2, *values.shape[1:]) for name, values in VALUES.items()}
-    made = declared.by_row(
+    made = sampling.by_row(
         MODEL.structure.model, thermostats.modelling.draws.to_arviz({"posterior": chains}, {}, {})["posterior"]
     )
     mean = VALUES["mu"][:, None] + VALUES["effect"][:, GROUP]

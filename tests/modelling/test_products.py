@@ -8,7 +8,7 @@ import pytest
 from thermostats import fit_heritage
 from thermostats.modelling import products
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage.power import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
 from thermostats.modelling.products import Alike, Products
 
 

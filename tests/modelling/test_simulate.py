@@ -1,20 +1,16 @@
-"""Simulated tables: geometry as it is met, truths with the stated shares; power, false positives, the verb `power`."""
+"""Simulated tables: geometry as it is met, truths with the stated shares; how often posteriors are wrongly sure."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pandas as pd
 import pytest
+from heritage_studies import sure
 from scipy import stats
-from typer.testing import CliRunner
 
-from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.law import STANDARD
-from thermostats.modelling.heritage.planned import parsed
-from thermostats.modelling.heritage.power import Power, contributions, model_facts, power
+from thermostats.modelling.heritage.simulated import contributions, model_facts
 
 ORDER = "heritage > geometry > scale"
 WRONG = [
@@ -56,11 +52,17 @@ def test_contributions_have_the_stated_shares() -> None:
         assert square == pytest.approx(0.09 * share, rel=0.1), name
 
 
+def test_shares_that_are_no_whole_are_refused() -> None:
+    bases = STANDARD.of(model_facts(30, 10, np.random.default_rng(1))).bases
+    with pytest.raises(UsageError, match="not shares of one whole"):
+        contributions(bases, {"heritage": 1.2}, 0.3, np.random.default_rng(2))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("shares", "at_most"), WRONG[::3])
 def test_false_positives(shares: dict[str, float], at_most: float) -> None:
     """`supported` where it is false, in a large study, where it would be easiest to say; few data sets."""
-    rate = power(32, 8, shares, simulations=60, seed=5).rates[ORDER]
+    rate = sure(32, 8, shares, simulations=60, seed=5)[ORDER]
     assert stats.binomtest(round(rate * 60), 60, at_most, alternative="greater").pvalue > 0.01
 
 
@@ -72,73 +74,19 @@ def test_false_positive_rates_with_upper_limits(
     shares: dict[str, float], at_most: float, models: int, labs: int, record_property: pytest.RecordProperty
 ) -> None:
     """500 data sets: with none that is wrongly supported the upper 95% limit is 0.6%, below the 1% that is asked."""
-    rate = power(models, labs, shares, simulations=500, seed=6).rates[ORDER]
+    rate = sure(models, labs, shares, simulations=500, seed=6)[ORDER]
     upper = stats.binomtest(round(rate * 500), 500).proportion_ci(0.90).high
     record_property("upper limit", upper)
     assert upper <= at_most, f"{rate:.3f}, upper limit {upper:.4f}"
 
 
 @pytest.mark.slow
-def test_power_grows_with_the_study_and_falls_with_linked_geometry() -> None:
+def test_sureness_grows_with_the_study_and_falls_with_linked_geometry() -> None:
     shares = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
-    small = power(24, 8, shares, simulations=100, seed=6)
-    large = power(60, 20, shares, simulations=50, seed=6)
-    easy = power(60, 20, shares, simulations=50, geometry="unrelated", seed=6)
-    assert small.rates[ORDER] <= 0.05
-    assert 0.25 < small.rates["heritage > geometry"] < 0.6
-    assert small.rates["heritage > geometry"] < large.rates["heritage > geometry"]
-    assert large.rates[ORDER] < easy.rates[ORDER]
-
-
-@pytest.mark.parametrize(
-    ("n_models", "shares", "options", "words"),
-    [
-        (8, {}, {}, "no study can have this size"),
-        (24, {}, {"simulations": 5}, "too few simulations"),
-        (24, {}, {"geometry": "round"}, "no such geometry"),
-        (24, {"heritage": 1.2}, {}, "not shares of one whole"),
-    ],
-)
-def test_no_such_study(n_models: int, shares: dict[str, float], options: dict[str, object], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        power(n_models, 8, shares, seed=1, **options)
-
-
-def test_limits_are_those_of_clopper_and_pearson() -> None:
-    """0 of 100: upper limit 1 − 0.025^(1/100); 50 of 100: 39.83 and 60.17%."""
-    rates = {"heritage > geometry": 0.5, ORDER: 0.0}
-    planned = Power(
-        n_models=24,
-        n_labs=8,
-        shares={"heritage": 0.6, "geometry": 0.15, "scale": 0.05},
-        geometry="met",
-        seed=1,
-        simulations=100,
-        rates=rates,
-        errors=dict.fromkeys(rates, 0.01),
-    )
-    half, none = planned.rows()
-    assert (half["lower"], half["upper"]) == pytest.approx((39.83, 60.17), abs=0.01)
-    assert (none["lower"], none["upper"]) == pytest.approx((0, 100 * (1 - 0.025**0.01)))
-    assert "24 models in 8 labs" in planned.sentence()
-    assert "heritage above geometry in 50% of cases and the whole order in 0%" in planned.sentence()
-
-
-@pytest.mark.slow
-def test_verb() -> None:
-    arguments = ["power", "--models", "8", "--labs", "3", "--shares", "0.9,0.05,0", "--simulations", "20"]
-    shown = CliRunner().invoke(app, [*arguments, "--json"])
-    assert shown.exit_code == 0, shown.output
-    found = json.loads(shown.stdout)
-    assert found["shares"] == {"heritage": 0.9, "geometry": 0.05, "scale": 0}
-    assert [row["statement"] for row in found["rates"]] == ["heritage > geometry", "geometry > scale", ORDER]
-    table = CliRunner().invoke(app, arguments)
-    assert table.exit_code == 0
-    assert table.stdout.splitlines()[0].split("\t")[:3] == ["statement", "P above", "percent"]
-    assert "8 models in 3 labs" in table.stderr
-
-
-@pytest.mark.parametrize("text", ["0.6,0.15", "0.6,0.3,0.2", "a,b,c", "0.5,-0.1,0.1", "nan,0.1,0.1"])
-def test_shares_that_are_none(text: str) -> None:
-    with pytest.raises(UsageError, match="not shares of one whole"):
-        parsed(text)
+    small = sure(24, 8, shares, simulations=100, seed=6)
+    large = sure(60, 20, shares, simulations=50, seed=6)
+    easy = sure(60, 20, shares, simulations=50, geometry="unrelated", seed=6)
+    assert small[ORDER] <= 0.05
+    assert 0.25 < small["heritage > geometry"] < 0.6
+    assert small["heritage > geometry"] < large["heritage > geometry"]
+    assert large[ORDER] < easy[ORDER]

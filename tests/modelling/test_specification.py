@@ -19,6 +19,7 @@ from thermostats.modelling.specification import (
     between_and_within_labs,
     between_labs,
     correlation_with,
+    deviations_of_means,
     difference_of_fractions,
     difference_of_shares,
     moved_by,
@@ -102,6 +103,41 @@ def test_units_move_only_within_their_groups_and_alike_in_every_universe() -> No
     rearranged = Rearranged(rows, Null("residuals"), 50, seed=1)
     assert np.array_equal(rearranged.outcomes(rows), rearranged.outcomes(rows.assign(heritage="one")))
     assert np.allclose(np.sort(rearranged.outcomes(rows), axis=1), np.sort(rows["y"]))
+
+
+UNEQUAL = np.repeat(np.arange(10), [12, 8] + [1] * 8)
+
+
+def unequal(rng: np.random.Generator, between: float) -> pd.DataFrame:
+    """Models of labs of 12, 8 and one, with a column and an outcome that have nothing to do with each other."""
+    labs = np.array([f"lab {i}" for i in UNEQUAL])
+    x = rng.normal(size=10)[UNEQUAL] + 0.5 * rng.normal(size=UNEQUAL.size)
+    y = between**0.5 * rng.normal(size=10)[UNEQUAL] + (1 - between) ** 0.5 * rng.normal(size=UNEQUAL.size)
+    return pd.DataFrame({"model_id": [f"m{i}" for i in range(len(labs))], "heritage": labs, "x": x, "outcome": y})
+
+
+def test_means_of_labs_are_as_sure_as_their_models_are_many() -> None:
+    """Over many studies of labs of 12 and of one the deviation is √(τ² + σ²/n) of the world, by moments."""
+    rng, squares = np.random.default_rng(5), []
+    for _ in range(400):
+        rows = unequal(rng, 0.6)
+        y = rows["outcome"].to_numpy() - rows["outcome"].mean()
+        means = np.bincount(UNEQUAL, y) / np.bincount(UNEQUAL)
+        squares.append(np.square(deviations_of_means(y - means[UNEQUAL], means, np.bincount(UNEQUAL)))[[0, -1]])
+    assert np.mean(squares, axis=0) == pytest.approx([0.6 + 0.4 / 12, 1.0], rel=0.15)
+    assert (deviations_of_means(np.zeros(4), np.array([1.0, -1.0]), np.array([2, 2])) == 1).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("between", [0.0, 0.6])
+def test_p_is_uniform_where_labs_are_of_unequal_size(between: float) -> None:
+    """Exchanged as if equally sure, 1.7% of studies without lab effects have p ≤ .05."""
+    rng, choices, null = np.random.default_rng(11), {"models": {"every": ""}}, between_and_within_labs()
+    studies = (unequal(rng, between) for _ in range(400))
+    curves = (specification_curve(rows, choices, correlation_with("x"), null=null, resamples=99) for rows in studies)
+    p = np.array([curve.p for curve in curves])
+    for level in (0.05, 0.2, 0.5):
+        assert stats.binomtest(int((p <= level).sum()), len(p), level).pvalue > 0.002, level
 
 
 def test_closed_forms_are_those_of_the_tests() -> None:

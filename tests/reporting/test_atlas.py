@@ -13,7 +13,6 @@ from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
 from thermostats.reporting.pages import atlas
-from thermostats.reporting.pages import atlas as atlas_rows
 from thermostats.tables import store
 
 
@@ -53,11 +52,11 @@ def test_gains_are_averaged_geometrically_and_norms_are_their_product(small_stor
     gains = [(1, 9.0, 9.0), (2, 2.0, 8.0), (3, 0.5, 0.5)]
     put(small_store, "runs", measured)
     put(small_store, "layers", *[layer(measured, n, g, p) for n, *two in gains for g, p in zip(two, "ab", strict=True)])
-    drawn = atlas_rows.rows(Evidence(small_store))
-    ours = drawn[drawn["origin"] == atlas_rows.MEASURED_ORIGIN]
+    drawn = atlas.rows(Evidence(small_store))
+    ours = drawn[drawn["origin"] == atlas.MEASURED_ORIGIN]
     assert line(ours, "gain", "lab/small").to_dict() == pytest.approx({1: 9.0, 2: 4.0, 3: 0.5})
     assert line(ours, "norm", "lab/small").to_dict() == pytest.approx({1: 1.0, 2: 4.0, 3: 2.0})
-    theirs = drawn[drawn["origin"] == atlas_rows.PUBLISHED_ORIGIN]
+    theirs = drawn[drawn["origin"] == atlas.PUBLISHED_ORIGIN]
     assert line(theirs, "gain", "lab/small")[2] == pytest.approx(1.5)
 
 
@@ -69,8 +68,8 @@ def test_norms_are_taken_where_they_are_known(small_store: Path) -> None:
         for n, norm, gain in ((1, 2.0, 5.0), (2, 10.0, 2.0), (3, 20.0, 3.0))
     ]
     put(small_store, "layers", *rows)
-    drawn = atlas_rows.rows(Evidence(small_store))
-    ours = drawn[(drawn["origin"] == atlas_rows.MEASURED_ORIGIN) & (drawn["quantity"] == "norm")].set_index("layer")
+    drawn = atlas.rows(Evidence(small_store))
+    ours = drawn[(drawn["origin"] == atlas.MEASURED_ORIGIN) & (drawn["quantity"] == "norm")].set_index("layer")
     assert ours["value"].to_dict() == pytest.approx({1: 1.0, 2: 2.0, 3: 6.0})
     assert ours["norm"].dropna().to_dict() == pytest.approx({1: 10.0, 2: 20.0})
 
@@ -93,18 +92,18 @@ def test_measured_weights_and_exact_traces_are_shown(small_store: Path) -> None:
             for p, v, t in (("a", "exact", 1.0), ("b", "exact", 3.0), ("a", "multi_head", 50.0))
         ],
     )
-    drawn = atlas_rows.rows(Evidence(small_store))
+    drawn = atlas.rows(Evidence(small_store))
     assert line(drawn, "W_V", "lab/small").to_dict() == {1: 3.0}
     assert line(drawn, "W_O", "lab/small").to_dict() == {2: 4.0}
     assert line(drawn, "trace", "lab/small").to_dict() == {2: 2.0}
-    assert atlas_rows.missing(drawn, Evidence(small_store)) == {name: [] for name in atlas_rows.QUANTITIES}
+    assert atlas.missing(drawn, Evidence(small_store)) == {name: [] for name in atlas.QUANTITIES}
 
 
 def test_every_line_is_of_one_run_and_lies_within_its_model(rows_of_atlas: pd.DataFrame) -> None:
-    assert not rows_of_atlas.duplicated([*atlas_rows.MODEL, "quantity", "layer"]).any()
+    assert not rows_of_atlas.duplicated([*atlas.MODEL, "quantity", "layer"]).any()
     assert rows_of_atlas["depth"].between(0, 1, inclusive="right").all()
     assert (rows_of_atlas["value"] > 0).all() and np.isfinite(rows_of_atlas["value"]).all()
-    assert (rows_of_atlas.groupby([*atlas_rows.MODEL, "quantity"])["source"].nunique() == 1).all()
+    assert (rows_of_atlas.groupby([*atlas.MODEL, "quantity"])["source"].nunique() == 1).all()
 
 
 def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table(rows_of_atlas: pd.DataFrame) -> None:
@@ -116,12 +115,12 @@ def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table(rows_of_atl
 
 def test_models_without_data_are_named_and_a_third_is_no_w_v(rows_of_atlas: pd.DataFrame) -> None:
     lacking = {row["quantity"]: row["models"] for row in atlas.lacking(rows_of_atlas, shipped_tables())}
-    named = lacking[atlas_rows.QUANTITIES["trace"]]
+    named = lacking[atlas.QUANTITIES["trace"]]
     without = set(shipped_tables().table("models")["model_id"]) - set(
         rows_of_atlas.loc[rows_of_atlas["quantity"] == "trace", "model_id"]
     )
     assert named.startswith(f"{len(without)} of ") and "bloom-3b" in named
-    assert "pythia-1.4b" in lacking[atlas_rows.QUANTITIES["W_V"]]
+    assert "pythia-1.4b" in lacking[atlas.QUANTITIES["W_V"]]
 
 
 def test_the_page_is_small(page_of_atlas: str) -> None:
@@ -133,9 +132,9 @@ def test_without_scripts_the_page_shows_six_models_of_different_labs(
 ) -> None:
     shown = [line for line in lines_of(page_of_atlas) if "hidden" not in line and "first" in line]
     labs = {line["model"].partition(" @ ")[0]: line["lab"] for line in shown}
-    assert set(labs) == set(atlas_rows.contrasting(rows_of_atlas, atlas.FIRST))
+    assert set(labs) == set(atlas.contrasting(rows_of_atlas, atlas.FIRST))
     assert len(labs) == len(set(labs.values())) == atlas.FIRST
-    assert all("hidden" in line for line in lines_of(page_of_atlas) if line["source"] == atlas_rows.TRAINED_ORIGIN)
+    assert all("hidden" in line for line in lines_of(page_of_atlas) if line["source"] == atlas.TRAINED_ORIGIN)
 
 
 def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place(
@@ -147,7 +146,7 @@ def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place(
         for line in lines_of(page_of_atlas)
         for layer, value in zip(line["layers"].split(), line["values"].split(), strict=True)
     ]
-    gains = rows_of_atlas["quantity"] == atlas_rows.GAIN
+    gains = rows_of_atlas["quantity"] == atlas.GAIN
     drawn = pd.concat(
         [rows_of_atlas[~gains], *2 * [rows_of_atlas[gains & (rows_of_atlas["layer"] >= atlas.SHOWN_GAIN_FROM)]]]
     )

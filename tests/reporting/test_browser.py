@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 
 from thermostats.reporting.pages import atlas
-from thermostats.reporting.pages import atlas as atlas_rows
 
 CLAIMS = ("c01", "c02", "c03", "c05")
-ABOUT = ("means.html", "methods.html", "data.html", "figures.html")
+ABOUT = ("growth.html", "methods.html", "data.html", "figures.html")
 OURS = ("index.html", *(f"{claim}/index.html" for claim in CLAIMS), *ABOUT)
 PAGES = (*OURS, "atlas.html", "thermostats-report.html")
 LINES = "#atlas figure:not([hidden]) .line:not([hidden])"
@@ -73,7 +72,7 @@ def lines_of(page: Any) -> int:
 def curves_of(rows: pd.DataFrame, model: str, *, whole: bool = False) -> int:
     """Curves in the atlas of models whose name begins so, or is so: one a quantity, instrument and source."""
     mine = rows["model_id"] == model if whole else rows["model_id"].str.startswith(model)
-    return len(rows[mine].drop_duplicates([*atlas_rows.MODEL, "quantity"]))
+    return len(rows[mine].drop_duplicates([*atlas.MODEL, "quantity"]))
 
 
 def point_at(page: Any, number: int) -> tuple[float, float]:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html as html_text
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,8 +17,11 @@ from workplaces import EVIL, make_workplace, write_analysis
 from thermostats.claims.claim import Audit, Claim
 from thermostats.claims.finding import Finding, from_columns
 from thermostats.claims.stored import Made
-from thermostats.reporting import render as rendered
+from thermostats.errors import DataError, UsageError
+from thermostats.reporting import render
 from thermostats.reporting.claim_page import claim_files, read_entry
+from thermostats.reporting.pages import bundle
+from thermostats.reporting.pages.bundle import single
 from thermostats.reporting.render import html
 from thermostats.reporting.report import report
 from thermostats.reporting.state import pages_of_tables
@@ -54,7 +59,7 @@ def out(report_of_five: Path) -> Path:
     return report_of_five
 
 
-ABOUT = ("index.html", "means.html", "methods.html", "data.html")
+ABOUT = ("index.html", "growth.html", "methods.html", "data.html")
 ALONE = (*(f"{claim}/index.html" for claim in ("c01", "c02", "c03")), *ABOUT)
 PAGES = (*ALONE, "figures.html", "thermostats-report.html")
 INDEX = ("index.html", "index.md")
@@ -198,7 +203,7 @@ def test_what_identifies_an_estimand_is_folded_first_among_the_details() -> None
         replace(CLAIM, identification="Not causal, if so."), [Made(found, b"", (), {})], "c01.py", MADE_OF
     )
     text = made["c01/index.md"].decode()
-    page = html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode()
+    page = html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode()
     folded = re.search(r'id="c01-details".*?<details id="c01-identification">(.*?)</details>', page, re.DOTALL)
     assert folded and "Not causal, if so." in folded[1] and "<details" not in folded[1]
     kept = read_entry(made["c01/findings.json"]).claim
@@ -217,7 +222,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
     first = replace(first, audit=Audit(published, reproduced))
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(rendered.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
+    return html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
 
 
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])
@@ -242,17 +247,18 @@ PARTS = (
     "As computed.",
     "More labs.",
     "Another rule.",
+    "a larger study would find is computed",
 )
-"""Of what a page may say, by branch; "As computed." stands for the rule's sentence, the last two for the claim's."""
+"""Of what a page may say, by branch; "As computed." stands for the rule's sentence, the next two for the claim's."""
 
 
 @pytest.mark.parametrize(
     ("finding", "expected"),
     [
         (OPEN_BY, [0]),
-        (OPEN_BY | {"settles": "As computed."}, [5]),
+        (OPEN_BY | {"settles": "As computed."}, [8]),
         (OPEN_BY | {"reason": "too little data", "group": "recipe"}, [1]),
-        (OPEN_BY | {"reason": "too little data", "settles": "As computed."}, [5]),
+        (OPEN_BY | {"reason": "too little data", "settles": "As computed."}, [8]),
         (OPEN_BY | {"reason": "hangs on one unit", "settles": "As computed."}, [5, 6]),
         (TURNED | {"above": 0.5}, [2]),
         (TURNED | {"below": 0.0}, [3]),
@@ -264,6 +270,7 @@ PARTS = (
 def test_what_would_settle_it_says_no_more_than_was_computed(finding: dict[str, Any], expected: list[int]) -> None:
     text = settled(made_by_hand(0, 0, **finding)[1])
     assert [part for part in PARTS if part in text] == [PARTS[i] for i in expected]
+    assert ("As computed." in made_by_hand(0, 0, **finding)[1]) is ("settles" in finding)
 
 
 def settled(page: str) -> str:
@@ -291,7 +298,7 @@ def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name
     said = [head.index(part) for part in ('class="verdict', "Claimed.", "Found.", "What would settle it.", ">Why</h2>")]
     assert said == sorted(said)
     assert head.index("<figure>") < said[1] or name.startswith("c03")
-    assert "<details" not in head.partition("Published figures</h2>")[0]
+    assert "<details" not in head.partition(">Why</h2>")[0]
     after = details.partition("</h2>")[2]
     assert after.lstrip().startswith("<details") and not re.search(r"<h[3-6]", after)
     targets = re.findall(r'<a href="#([^"]+)">(?:Why|Robustness|Published figures|Details)</a>', head)
@@ -308,7 +315,7 @@ def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name
     ],
 )
 def test_equations_are_set(written: str, set_as: str) -> None:
-    assert rendered.equation(written) == set_as
+    assert render.equation(written) == set_as
 
 
 @pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])
@@ -341,7 +348,7 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
     by = SimpleNamespace(classical="not supported", verdict="not supported")
     posterior = SimpleNamespace(conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True))
     found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "plain": "It is.", "rule": ""})
-    said = rendered.text(
+    said = render.text(
         "both.md", f=found, posterior=posterior, decisive=lambda _: "P = 0.01", is_p_value=lambda _: False
     )
     assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
@@ -367,7 +374,7 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
     claims, pages = ["c01", "c02", "c03", "c04", "c05"], [*pages_of_tables(), "methods", "data"]
-    assert articles == ["index", "means", *claims, *pages]
+    assert articles == ["index", "growth", *claims, *pages]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000
 
@@ -379,3 +386,57 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkey
     assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(out / "methods.md")
     monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
     assert "below 123" in methods.methods_text()
+
+
+MOST_WORDS = 1200
+"""Unfolded words of a page."""
+
+
+def unfolded(page: str) -> str:
+    """What a reader sees of a page before anything is folded out, figures apart."""
+    text = re.sub(r"<(script|style|svg|head)\b.*?</\1>", "", page, flags=re.DOTALL)
+    seen, depth, in_summary = [], 0, False
+    for part in re.split(r"(</?(?:details|summary)\b[^>]*>)", text):
+        if part.startswith(("<details", "</details")):
+            depth += -1 if part.startswith("</") else 1
+        elif part.startswith(("<summary", "</summary")):
+            in_summary = not part.startswith("</")
+        elif depth == 0 or (in_summary and depth == 1):
+            seen.append(re.sub(r"<[^>]+>", " ", part))
+    return html_text.unescape(" ".join(seen))
+
+
+def test_what_is_unfolded_is_counted_as_a_reader_sees_it() -> None:
+    folded = "<details><summary>three</summary>no <details><summary>no</summary></details></details>"
+    page = f"<head>a</head>one <b>two</b>{folded} four"
+    assert unfolded(page).split() == ["one", "two", "three", "four"]
+
+
+def of_shipped_claims(folder: Path) -> Iterator[tuple[str, str, str]]:
+    for name in ("c03", "c04", "h01"):
+        yield name, read(folder / name / "index.html"), read(folder / name / "index.md")
+
+
+@pytest.mark.slow
+def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(tmp_path: Path) -> None:
+    assert report(["C03", "C04", "H01"], out=tmp_path, processes=1).ok
+    for name, page, markdown in of_shipped_claims(tmp_path):
+        assert len(unfolded(page).split()) <= MOST_WORDS, name
+        first = markdown.partition("\n## Why\n")[0]
+        assert not re.search(r"simulat|\bworlds?\b|studies of", first), name
+        figure = page.partition("<figure>")[2].partition("</figure>")[0]
+        assert re.match(r'<p class="title">[^<]', figure) and 'download="figure.svg"' in figure
+        assert 'download="table.csv"' in figure and (tmp_path / name / "table.csv").is_file()
+
+
+def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = render.Page("c03/index.html", read(out / "c03" / "index.md"))
+    text = single(sent, lambda name: (out / name).read_bytes()).decode()
+    assert "<svg" in text and "data:text/csv" in text
+    away = [href for href in re.findall(r'href="([^"]*)"', text) if not href.startswith(("#", "data:", "https:"))]
+    assert away == []
+    monkeypatch.setattr(bundle, "MOST", len(text.encode()) - 1)
+    with pytest.raises(DataError, match=r"too large for one file: C03.*allowed: .*send the folder c03"):
+        single(sent, lambda name: (out / name).read_bytes())
+    with pytest.raises(UsageError, match=r"one file a claim.*thermostats report C01 --single-file"):
+        report(single_file=True, out=out, check=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from thermostats.claims.finding import Finding, from_columns
-from thermostats.reporting.pages import index as pictures
+from thermostats.reporting.pages import index
 
 
 def finding(**known: Any) -> Finding:
@@ -27,7 +27,7 @@ def finding(**known: Any) -> Finding:
 def test_one_scale_counts_half_widths_from_the_number_compared_with(
     known: dict[str, float], place: tuple[float, ...]
 ) -> None:
-    found = pictures.seen(finding(**known))
+    found = index.seen(finding(**known))
     assert found and (found.estimate, found.lower, found.upper) == pytest.approx(place)
 
 
@@ -40,15 +40,15 @@ def test_one_scale_counts_half_widths_from_the_number_compared_with(
     ],
 )
 def test_without_an_interval_or_a_number_to_compare_with_there_is_no_picture(known: dict[str, float]) -> None:
-    assert pictures.on_scale([finding(**known)]) == []
+    assert index.on_scale([finding(**known)]) == []
 
 
 def test_a_set_of_evidence_has_one_line_and_what_lies_beyond_an_arrow() -> None:
     sets = ("published", "measured", "published", "a new one")
     values = {"estimate": 9.0, "lower": 8.0, "upper": 10.0}
-    estimates = pictures.on_scale([finding(evidence=name, above=0.0, **values) for name in sets])
+    estimates = index.on_scale([finding(evidence=name, above=0.0, **values) for name in sets])
     assert [one.evidence for one in estimates] == ["published", "measured", "a new one"]
-    drawn = pictures.picture(estimates).decode()
+    drawn = index.picture(estimates).decode()
     assert re.findall(r">([^<>\n]+)</text>", drawn) == ["published", "measured", "a new one"]
     assert drawn.count("v3.6z") == 3
-    assert max(float(x) for x in re.findall(r"[MH]([\d.]+)", drawn)) <= pictures.RIGHT
+    assert max(float(x) for x in re.findall(r"[MH]([\d.]+)", drawn)) <= index.RIGHT

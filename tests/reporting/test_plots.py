@@ -10,9 +10,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from thermostats.plots import general as marks
-from thermostats.plots import general as plots
-from thermostats.plots import posterior
+from thermostats.plots import general, posterior
 from thermostats.plots.general import COLUMN, log_axis
 
 TABLE = pd.DataFrame(
@@ -102,16 +100,18 @@ def rows(axes: Axes) -> list[str]:
 
 
 HELPERS: dict[str, Callable[[Axes], Axes]] = {
-    "scatter_labelled": lambda axes: plots.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
-    "gain_by_depth": lambda axes: plots.gain_by_depth(
+    "scatter_labelled": lambda axes: general.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
+    "gain_by_depth": lambda axes: general.gain_by_depth(
         TABLE, axes, y="gain", lower="lower", upper="upper", curves={"bound": lambda L: 10 ** (1 / L)}
     ),
-    "forest": lambda axes: plots.forest(TABLE, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0),
-    "slopes": lambda axes: plots.slopes(
+    "forest": lambda axes: general.forest(
+        TABLE, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0
+    ),
+    "slopes": lambda axes: general.slopes(
         TABLE, axes, before=("gain", "lower", "upper"), after=("upper", "gain", "upper")
     ),
-    "lines_by_layer": lambda axes: plots.lines_by_layer(TABLE, axes, y="gain", null=1.0),
-    "strip_by_group": lambda axes: plots.strip_by_group(TABLE, axes, value="gain"),
+    "lines_by_layer": lambda axes: general.lines_by_layer(TABLE, axes, y="gain", null=1.0),
+    "strip_by_group": lambda axes: general.strip_by_group(TABLE, axes, value="gain"),
 }
 
 
@@ -124,7 +124,7 @@ def test_the_same_table_gives_the_same_picture_twice_and_is_left_as_it_was(name:
     (draw, table), images = PICTURES[name], []
     before = table.copy()
     for _ in range(2):
-        with plots.house_style():
+        with general.house_style():
             axes = Figure().add_subplot()
             assert draw(axes) is axes
             stream = io.BytesIO()
@@ -135,9 +135,9 @@ def test_the_same_table_gives_the_same_picture_twice_and_is_left_as_it_was(name:
 
 
 def test_known_heritages_differ_in_colour_and_in_shape() -> None:
-    assert len({mark.color for mark in marks.HERITAGES.values()}) == len(marks.HERITAGES)
-    assert len({mark.marker for mark in marks.HERITAGES.values()}) == len(marks.HERITAGES)
-    assert marks.mark("MistralAI") == marks.mark("Mistral AI")
+    assert len({mark.color for mark in general.HERITAGES.values()}) == len(general.HERITAGES)
+    assert len({mark.marker for mark in general.HERITAGES.values()}) == len(general.HERITAGES)
+    assert general.mark("MistralAI") == general.mark("Mistral AI")
 
 
 @pytest.mark.parametrize(

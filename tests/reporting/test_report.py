@@ -102,7 +102,7 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, built: dict[str,
     write_gains(built["data"], "meta/small", 0.6)
     checked = build(check=True)
     of_tables = set(state.pages_of_tables())
-    assert stale(checked) - of_tables == {"C01", "data", "index", "means", "MANIFEST.sha256"}
+    assert stale(checked) - of_tables == {"C01", "data", "index", "growth", "MANIFEST.sha256"}
     assert {"atlas", "lineage", "sources"} <= stale(checked)
     assert not checked.ok and "rows" in str(checked)
     result = build()
@@ -154,7 +154,7 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     keep.write_text("not in the manifest")
     write_analysis(built["analyses"], "C01", "Meta", p=0.5)
     (built["analyses"] / "c02_gains.py").unlink()
-    assert stale(build(check=True)) == {"C01", "C02", "data", "means", "index", "bundle", "MANIFEST.sha256"}
+    assert stale(build(check=True)) == {"C01", "C02", "data", "growth", "index", "bundle", "MANIFEST.sha256"}
     assert "c02/index.html" in build().removed
     assert list((built["out"] / "c02").iterdir()) == [keep]
     assert build(check=True).ok

@@ -11,7 +11,7 @@ from conftest import finding, table
 from conftest import snapshot as files_of
 from workplaces import make_workplace, write_analysis, write_fitted
 
-from thermostats.cli import listing as table_listing
+from thermostats.cli import listing
 from thermostats.errors import UsageError
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.snapshot import differences
@@ -61,7 +61,7 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     assert kept(out) == before
     assert [line.split(":")[0] for line in changed.differ] == ["C01.mean-gain", "C02.mean-gain"]
     assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(changed)
-    assert [row["probability"] for row in table_listing.findings(out)] == [0.5, 0.973]
+    assert [row["probability"] for row in listing.findings(out)] == [0.5, 0.973]
     assert [line.split(":")[0] for line in report("C03", **workplace, processes=1).differ] == ["C01.mean-gain"]
     assert "snapshot/c02.md" in build(snapshot=True).removed
     assert set(kept(out)) == KEPT - {"c02.md", "c02.svg"}
@@ -72,7 +72,7 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
         report("C01", **elsewhere, processes=1, snapshot=True)
     assert kept(elsewhere["out"]) == kept(out)
     (out / "findings.csv").unlink()
-    assert {row["claim"] for row in table_listing.findings(out)} == {"C01", "C03"}
+    assert {row["claim"] for row in listing.findings(out)} == {"C01", "C03"}
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.reporting import posteriors as digest
-from thermostats.reporting import state
-from thermostats.reporting import state as stale
+from thermostats.reporting import posteriors, state
 from thermostats.reporting.names import MANIFEST
 from thermostats.reporting.state import LINKS, Record, stale_because
 
@@ -47,24 +45,24 @@ def test_each_part_of_a_record_makes_its_pages_stale(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    assert stale.read_manifest(tmp_path) == {}
+    assert state.read_manifest(tmp_path) == {}
     (tmp_path / MANIFEST).mkdir()
     with pytest.raises(DataError, match=r"the manifest of the report cannot be read .*Is a directory"):
-        stale.read_manifest(tmp_path)
+        state.read_manifest(tmp_path)
 
 
 def test_in_a_checkout_every_file_of_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Installed, the version alone does."""
-    monkeypatch.setattr(digest, "HERE", tmp_path / "thermostats")
+    monkeypatch.setattr(posteriors, "HERE", tmp_path / "thermostats")
     (tmp_path / "thermostats" / "plots").mkdir(parents=True)
     style = tmp_path / "thermostats" / "plots" / "house.mplstyle"
 
     def of(text: str) -> str:
         style.write_text(text)
-        digest.package_sha.cache_clear()
-        return digest.package_sha()
+        posteriors.package_sha.cache_clear()
+        return posteriors.package_sha()
 
     assert of("a") == of("b")
     (tmp_path / "pyproject.toml").touch()
     assert of("a") != of("b")
-    digest.package_sha.cache_clear()
+    posteriors.package_sha.cache_clear()

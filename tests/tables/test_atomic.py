@@ -11,13 +11,13 @@ import pytest
 from conftest import model, snapshot, table
 
 from thermostats.errors import DataError
-from thermostats.tables import folders as atomic
+from thermostats.tables import folders
 from thermostats.tables.join import join
 
 
 def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_version_uses(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "er"
-    with pytest.raises(ZeroDivisionError), atomic.only_writer(folder):
+    with pytest.raises(ZeroDivisionError), folders.only_writer(folder):
         with pytest.raises(filelock.Timeout):
             filelock.FileLock(folder / ".lock", timeout=0).acquire()
         raise ZeroDivisionError  # after a fault too the lock is free
@@ -25,7 +25,7 @@ def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_ve
         pass
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DataError, match=f"cannot lock the folder.*{os.strerror(errno.ENOTDIR)}"):
-        atomic.only_writer(tmp_path / "file" / "x").__enter__()
+        folders.only_writer(tmp_path / "file" / "x").__enter__()
 
 
 def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: P
     for _ in range(2):
         staging.mkdir()
         (staging / "models.csv.abc").write_bytes(b"half a li")
-        with atomic.only_writer(tmp_path):
+        with folders.only_writer(tmp_path):
             assert not staging.exists()
             staging.mkdir()
             (staging / "models.csv.def").write_bytes(b"what could not be removed")
@@ -46,7 +46,7 @@ def test_a_place_outside_is_refused_and_says_where_it_leads(place: str, tmp_path
     folder.mkdir()
     (folder / "linked").symlink_to(tmp_path)
     with pytest.raises(DataError, match=r"outside its folder.*symbolic link") as caught:
-        atomic.write_all(folder, {folder / "first": b"", folder / place: b""})
+        folders.write_all(folder, {folder / "first": b"", folder / place: b""})
     assert caught.value.got == str(tmp_path.resolve())
     assert not list(tmp_path.glob("*a")) and not (folder / "first").exists()
 
@@ -77,8 +77,8 @@ def test_of_a_set_of_files_none_is_replaced_when_one_cannot_be_staged(tmp_path: 
         (tmp_path / name).write_bytes(b"old")
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DataError, match="cannot write"):
-        atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "file" / "b": b"new"})
+        folders.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "file" / "b": b"new"})
     assert snapshot(tmp_path) == {"a": b"old", "b": b"old", "file": b""}
-    atomic.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "deep" / "er" / "c": b"c"})
+    folders.write_all(tmp_path, {tmp_path / "a": b"new", tmp_path / "deep" / "er" / "c": b"c"})
     assert snapshot(tmp_path) == {"a": b"new", "b": b"old", "file": b"", "deep/er/c": b"c"}
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o644

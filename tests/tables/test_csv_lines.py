@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from conftest import layer, run, table
 
-from thermostats.tables import incoming as module
+from thermostats.tables import incoming
 from thermostats.tables.incoming import csv_lines
 
 RNG = np.random.default_rng(5)
@@ -16,7 +16,7 @@ TEXTS = ["", "a", 'say "so"', "a,b", "a\nb", "a\rb", "\x1e", " a ", "é\U0001f60
 
 @pytest.mark.parametrize("block", [250_000, 7])
 def test_cells_are_written_as_pandas_writes_them(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(incoming, "BLOCK", block)
     n = 60
     gains = np.exp(RNG.normal(0, 40, n)) * RNG.choice([1.0, 1e-7], n)
     gains[:6] = [1.0, 1e16, 1e15, 1e-4, 1e-5, 5e-324]

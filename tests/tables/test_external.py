@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -11,8 +12,8 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import store
-from thermostats.tables.evidence import EXTERNAL
+from thermostats.tables import provenance, store
+from thermostats.tables.evidence_sets import EXTERNAL
 from thermostats.tables.store import check_licence, check_licences
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +21,6 @@ FILES = ROOT.parent / "shared" / "external"
 SHIPPED = ROOT / "data" / "external"
 sys.path.insert(0, str(ROOT / "scripts" / "external"))
 import make  # noqa: E402
-import source  # noqa: E402
 
 PENULTIMATE = {
     "01-ai/Yi-34B": 1.184,
@@ -35,8 +35,20 @@ PENULTIMATE = {
     "mistralai/Mistral-Small-24B-Base-2501": 1.226,
 }
 """As computed by others from the same file, before these tables were made."""
+SIX = {
+    "Qwen/Qwen2.5-0.5B": 1.066,
+    "Qwen/Qwen2.5-0.5B-Instruct": 1.074,
+    "Qwen/Qwen2.5-1.5B": 1.226,
+    "facebook/opt-1.3b": 1.121,
+    "meta-llama/Llama-3.2-1B": 1.235,
+    "openai-community/gpt2-xl": 1.070,
+}
+"""Ratio of the last two norms before the final norm, divided by hand from the source's files."""
 CHECKPOINTS = {
     "01-ai/Yi-34B": 34_388_917_248,
+    "Qwen/Qwen2.5-0.5B": 494_032_768,
+    "Qwen/Qwen2.5-0.5B-Instruct": 494_032_768,
+    "Qwen/Qwen2.5-1.5B": 1_543_714_304,
     "Qwen/Qwen2.5-72B": 72_706_203_648,
     "Qwen/Qwen2.5-7B-Instruct": 7_615_616_512,
     "Qwen/Qwen3-14B": 14_768_307_200,
@@ -45,6 +57,7 @@ CHECKPOINTS = {
     "google/gemma-2-27b": 27_227_128_320,
     "google/gemma-2-9b-it": 9_241_705_984,
     "meta-llama/Llama-2-7b-hf": 6_738_415_616,
+    "meta-llama/Llama-3.2-1B": 1_235_814_400,
     "meta-llama/Meta-Llama-3-70B": 70_553_706_496,
     "meta-llama/Meta-Llama-3-8B": 8_030_261_248,
     "mistralai/Mistral-7B-Instruct-v0.3": 7_248_023_552,
@@ -81,6 +94,41 @@ def test_gains_are_those_that_others_computed_from_the_same_norms() -> None:
     assert gains.round(3).to_dict() == pytest.approx(PENULTIMATE, abs=1e-9)
 
 
+def test_six_models_come_with_the_gains_that_their_norms_have(runs: pd.DataFrame) -> None:
+    of_source = runs[runs["source"] == "standard-model-of-transformers"]
+    assert (len(of_source), len(rows("layers", of_source)), len(rows("summaries", of_source))) == (6, 158, 6)
+    gains = thermostats.features(source="standard-model-of-transformers", every=True).set_index("model_id")
+    assert gains["penultimate_gain"].round(3).to_dict() == pytest.approx(SIX, abs=1e-9)
+    assert gains.loc["Qwen/Qwen2.5-0.5B", "normed_gain"] == pytest.approx(3.848, abs=5e-4)
+    pair = of_source.set_index("model_id").loc[["Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B-Instruct"], "prompt_set"]
+    assert pair.nunique() == 1
+
+
+@pytest.mark.skipif(not FILES.is_dir(), reason="no ../shared/external")
+def test_the_row_that_repeats_another_is_the_one_left_out() -> None:
+    path = FILES / "standard-model-of-transformers" / "phase293_shock_waves.json"
+    results = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert results["7B"]["avg_norms"] == results["1.5B"]["avg_norms"] != results["0.5B"]["avg_norms"]
+    said = {each.name: each.left_out for each in provenance.sources()}["standard-model-of-transformers"]
+    assert "“7B”" in said and "repeats the norms of Qwen2.5-1.5B" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("title = 3\n", "not an entry"),
+        ("name = 'x'\n", "lacks entries"),
+        ("title\n", "is no TOML"),
+        (None, "not say where"),
+    ],
+)
+def test_a_record_of_a_source_that_is_none_is_refused(text: str | None, what: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / provenance.FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=what):
+        provenance.read_source(tmp_path / provenance.FILE)
+
+
 def test_weights_of_models_are_those_of_their_checkpoints() -> None:
     counts = store.read_own(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
     assert counts.to_dict() == CHECKPOINTS
@@ -102,7 +150,8 @@ def test_a_figure_that_repeats_a_published_one_has_another_name(runs: pd.DataFra
     stated = every[(every["estimand"] == "normed_gain") & every["model_id"].isin(alone.index)]
     nearest = [np.abs(stated.loc[stated["model_id"] == name, "value"] - value).min() for name, value in alone.items()]
     assert len(alone) == 8 and max(nearest) < 1e-12
-    assert "normed_gain" not in set(rows("summaries", runs)["estimand"])
+    others = rows("summaries", runs[runs["model_id"].isin(alone.index)])
+    assert "normed_gain" not in set(others["estimand"])
 
 
 def profile(runs: pd.DataFrame, model: str, prompts: str) -> pd.Series:
@@ -134,7 +183,7 @@ def test_a_licence_that_forbids_shipping_is_refused(licence: str, runs: pd.DataF
 
 
 def test_a_licence_is_the_one_declared_and_stays_beside_the_rows(tmp_path: Path) -> None:
-    declared = source.Source("x", "rows", "example.org/x", "abc", "MIT")
+    declared = provenance.Source("x", "rows", "example.org/x", "abc", "MIT")
     (tmp_path / "LICENSE").write_text("MIT License\n\nCopyright", encoding="utf-8")
     assert make.licence(declared, tmp_path) == b"MIT License\n\nCopyright"
     (tmp_path / "LICENSE").write_text("Creative Commons, no derivatives\n", encoding="utf-8")

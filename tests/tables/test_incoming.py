@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import folders as limits
-from thermostats.tables import incoming, store
+from thermostats.tables import folders, incoming, store
 from thermostats.tables.incoming import read
 from thermostats.tables.join import join
 
@@ -107,12 +106,12 @@ def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: p
     assert (rows.index.tolist(), rows["a"].tolist()) == ([0, 1, 2, 3], [0, 1, 2, 3])
     size = (tmp_path / "x.parquet").stat().st_size
     assert size < 50_000
-    monkeypatch.setattr(limits, "CELLS", 16)  # its index is a column
+    monkeypatch.setattr(folders, "CELLS", 16)  # its index is a column
     assert len(read(tmp_path / "x.parquet")) == 4
-    monkeypatch.setattr(limits, "CELLS", 15)
+    monkeypatch.setattr(folders, "CELLS", 15)
     with pytest.raises(DataError, match="about 16 cells"):
         read(tmp_path / "x.parquet")
-    monkeypatch.setattr(limits, "CELLS", 100)
+    monkeypatch.setattr(folders, "CELLS", 100)
     monkeypatch.setattr(incoming, "ROWS", 50_000)
     with pytest.raises(DataError, match="4 rows of long texts"):
         read(tmp_path / "x.parquet")

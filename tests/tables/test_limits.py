@@ -11,8 +11,7 @@ import pytest
 from conftest import limited_memory
 
 from thermostats.errors import DataError
-from thermostats.tables import folders as limits
-from thermostats.tables import incoming, store
+from thermostats.tables import folders, incoming, store
 from thermostats.tables.features import features
 from thermostats.tables.folders import own_files
 from thermostats.tables.join import join
@@ -68,9 +67,9 @@ def test_cells_are_counted_before_they_are_unpacked(
     name: str, text: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / name).write_text(text)
-    monkeypatch.setattr(limits, "CELLS", enough)
+    monkeypatch.setattr(folders, "CELLS", enough)
     assert len(incoming.read(tmp_path / name)) > 1
-    monkeypatch.setattr(limits, "CELLS", enough - 1)
+    monkeypatch.setattr(folders, "CELLS", enough - 1)
     with pytest.raises(DataError, match=f"unpacks to more.*{enough} cells"):
         incoming.read(tmp_path / name)
 
@@ -79,16 +78,16 @@ def test_a_file_of_just_the_limit_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for size in (0, 9, 10):
         path.write_bytes(b"x" * size)
-        assert limits.read_bytes(path, 10) == b"x" * size
+        assert folders.read_bytes(path, 10) == b"x" * size
     for size in (11, 500):
         path.write_bytes(b"x" * size)
         with pytest.raises(DataError, match=f"{size} bytes.*at most 10 bytes"):
-            limits.read_bytes(path, 10)
+            folders.read_bytes(path, 10)
 
 
 def test_a_file_that_does_not_tell_its_size_is_read_whole() -> None:
     if not Path("/proc/self/status").is_file():
         pytest.skip("no such file on this system")
-    assert len(limits.read_bytes(Path("/proc/cpuinfo"), 10**6)) > 100
+    assert len(folders.read_bytes(Path("/proc/cpuinfo"), 10**6)) > 100
     with pytest.raises(DataError):
-        limits.read_bytes(Path("/proc/cpuinfo"), 20)
+        folders.read_bytes(Path("/proc/cpuinfo"), 20)

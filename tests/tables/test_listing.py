@@ -8,7 +8,6 @@ from pathlib import Path
 from conftest import finding, model, run, table
 
 from thermostats.cli import listing
-from thermostats.cli import listing as table_listing
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
@@ -48,7 +47,7 @@ def named(claim: str, estimand: str, headline: bool, **fields: object) -> dict[s
 def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
     rows = [named("C02", "x", True), named("C01", "a", False), named("C01", "b", True, estimate=0.5)]
     store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
-    findings = table_listing.findings(tmp_path)
+    findings = listing.findings(tmp_path)
     assert [(row["claim"], row["estimand"]) for row in findings] == [("C01", "b"), ("C01", "a"), ("C02", "x")]
     assert (findings[0]["published"], findings[0]["reproduced"]) == ({"a": 1.5}, {})
     assert (findings[0]["estimate"], findings[1]["estimate"], findings[0]["n_models"]) == (0.5, None, 3)

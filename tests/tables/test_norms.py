@@ -18,6 +18,7 @@ from thermostats.tables.join import join
 
 NORMS = np.array([1.0, 2.0, 3.0, 1.5])
 STATES = {"state": "state", "norm": "norm", "last": "stream"}
+OF_HOOKS = {**STATES, "form": "raw"}
 MODEL, L = "EleutherAI/pythia-160m", 12
 STREAM = np.cumprod([1.0, *np.linspace(1.2, 1.02, L)])
 """n_0 to n_L of a model of 12 blocks, each block with a gain of its own."""
@@ -56,15 +57,17 @@ def test_the_last_of_normed_states_gives_the_normed_gain() -> None:
 def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
     hooks = [f"blocks.{block}.hook_resid_{side}" for block in range(3) for side in ("pre", "post")]
     cache = pd.DataFrame({"state": hooks, "norm": [1, 2, 2.00001, 3, 3, 1.5]})
-    gains, _ = gains_from_norms(cache, STATES, "", of_three(cache))
+    gains, _ = gains_from_norms(cache, OF_HOOKS, "", of_three(cache))
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5], rtol=1e-4)
-    outputs, _ = gains_from_norms(cache[1::2], STATES, "", of_three(cache))
+    outputs, _ = gains_from_norms(cache[1::2], OF_HOOKS, "", of_three(cache))
     assert outputs["layer"].tolist() == [2, 3]  # their names say what they are
     stacked = states().assign(state=["0_pre", "1_pre", "2_pre", "final_post"])
-    gains, _ = gains_from_norms(stacked, STATES, "", of_three(stacked))
+    gains, _ = gains_from_norms(stacked, OF_HOOKS, "", of_three(stacked))
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5])
     with pytest.raises(DataError, match="1_mid"):
-        gains_from_norms(stacked.assign(state=["0_pre", "1_mid", "2_pre", "final_post"]), STATES, "", of_three(stacked))
+        gains_from_norms(
+            stacked.assign(state=["0_pre", "1_mid", "2_pre", "final_post"]), OF_HOOKS, "", of_three(stacked)
+        )
 
 
 def test_a_column_without_values_tells_no_rows_apart() -> None:

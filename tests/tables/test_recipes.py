@@ -13,10 +13,11 @@ import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.arguments import RECIPES
-from thermostats.tables.column_map import FOLDER
+from thermostats.tables.column_map import FOLDER, FORMS, NO_RAW, check_entries
 from thermostats.tables.join import join
 
 GPT2, L = "openai-community/gpt2", 12
+MISTRAL = "mistralai/Mistral-7B-v0.1"
 NORMS = 1.5 ** np.arange(L + 1)
 """Norms of the states 0 to L: every gain is 1.5."""
 
@@ -30,19 +31,51 @@ def test_recipes_are_the_files_that_ship() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.toml")) == sorted(RECIPES)
 
 
-def test_hooks_of_a_cache(tmp_path: Path) -> None:
+def hooks(model: str) -> list[dict[str, object]]:
+    """Norms of a cache under the names of its hooks, some other hook's among them."""
     norm = {"pre": lambda block: NORMS[block], "post": lambda block: NORMS[block + 1]}
     rows = [
-        {"hook": f"blocks.{block}.hook_resid_{side}", "norm": norm[side](block), "model": GPT2}
+        {"hook": f"blocks.{block}.hook_resid_{side}", "norm": norm[side](block), "model": model}
         for block in range(L)
         for side in ("pre", "post")
     ]
-    rows.append({"hook": "blocks.3.hook_attn_out", "norm": 7.0, "model": GPT2})
-    done = join(rows, recipe="transformer-lens", data=tmp_path / "mine")
+    return [*rows, {"hook": "blocks.3.hook_attn_out", "norm": 7.0, "model": model}]
+
+
+def test_hooks_of_a_cache(tmp_path: Path) -> None:
+    done = join(hooks(GPT2), recipe="transformer-lens", form="raw", data=tmp_path / "mine")
     assert [(each.table, each.added) for each in done] == [("runs", 1), ("layers", L)]
     measured = gains(tmp_path / "mine", "transformer-lens")
     np.testing.assert_allclose(measured["gain_block"], 1.5)
     assert set(measured["position"]) == {"unstated"}
+
+
+def test_a_centred_cache_has_read_gains_and_no_others(tmp_path: Path) -> None:
+    join(hooks(GPT2), recipe="transformer-lens", form="centred", data=tmp_path / "mine")
+    measured = gains(tmp_path / "mine", "transformer-lens")
+    np.testing.assert_allclose(measured["gain_read"], 1.5)
+    np.testing.assert_allclose(measured["read_norm"], NORMS[:-1])
+    assert measured[["gain_block", "norm_in"]].isna().all(axis=None) and set(measured["missing"]) == {NO_RAW}
+
+
+def test_hooks_of_a_layer_norm_model_are_asked_for_their_form(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="in which form") as refused:
+        join(hooks(GPT2), recipe="transformer-lens", data=tmp_path / "mine")
+    for form in FORMS:
+        assert f'form="{form}"' in str(refused.value)
+    with pytest.raises(UsageError, match="no such form of norms"):
+        join(hooks(GPT2), recipe="transformer-lens", form="folded", data=tmp_path / "mine")
+    with pytest.raises(UsageError, match="have no states"):
+        join([{"model_id": GPT2, "last_gain": 1.1}], mapping={"ignore": "*"}, form="raw", data=tmp_path / "mine")
+    with pytest.raises(UsageError, match="over the raw stream"):
+        check_entries({"state": "s", "norm": "n", "last": "normed", "form": "centred"}, "here")
+
+
+def test_of_an_rms_norm_model_the_stream_is_not_centred(tmp_path: Path) -> None:
+    join(hooks(MISTRAL), recipe="transformer-lens", data=tmp_path / "mine")
+    np.testing.assert_allclose(gains(tmp_path / "mine", "transformer-lens")["gain_block"], 1.5)
+    with pytest.raises(DataError, match=r'do not subtract the mean.*form="raw"'):
+        join(hooks(MISTRAL), recipe="transformer-lens", form="centred", data=tmp_path / "yours")
 
 
 def test_hidden_states_long_and_wide_are_the_same_but_for_the_last_block(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -123,7 +124,6 @@ def test_a_shell_gets_a_line_of_its_own(mine: Path, tmp_path: Path, monkeypatch:
     ROWS.assign(**{"my gain": 1.5}).to_csv("other.csv", index=False)
     with lines_for_a_shell(), pytest.raises(ThermostatsError) as caught:
         thermostats.join(Path("other.csv"), mapping=Path("map.toml"), constants=FIXED, data=mine)
-    command = (
-        f"thermostats join other.csv --map map.toml --constant source=hooks --constant position=last --data {mine}"
-    )
+    words = ["join", "other.csv", "--map", "map.toml", "--constant", "source=hooks", "--constant", "position=last"]
+    command = shlex.join(["thermostats", *words, "--data", str(mine)])
     assert caught.value.next_step == f"to keep the new values: {command} --replace"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.tables import runs as spec_states
+from thermostats.tables import runs
 from thermostats.tables.runs import SpecState
 
 
@@ -32,30 +32,30 @@ def ended() -> int:
 
 
 def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
-    assert spec_states.read(tmp_path) == []
+    assert runs.read(tmp_path) == []
     first, second = state_of("waiting"), state_of("failed", model="ラボ/b", reason="no such model", attempt=3)
     assert (first.host, first.pid, first.attempt, first.reason) == (socket.gethostname(), os.getpid(), 1, "")
     assert datetime.fromisoformat(first.since).utcoffset() == timedelta(0)
-    spec_states.write(tmp_path, "b", second)
-    spec_states.write(tmp_path, "a", first)
-    assert spec_states.read(tmp_path) == [first, second]
+    runs.write(tmp_path, "b", second)
+    runs.write(tmp_path, "a", first)
+    assert runs.read(tmp_path) == [first, second]
     running = state_of("running", attempt=2)
-    spec_states.write(tmp_path, "a", running)
+    runs.write(tmp_path, "a", running)
     half, other = (tmp_path / ".measuring" / name for name in ("a.host.7", "ab.host.7"))
     for left in (half, other):
         left.write_text('{"model": "la')  # of killed processes
-    assert spec_states.read(tmp_path) == [running, second]
+    assert runs.read(tmp_path) == [running, second]
     for _ in range(2):
-        spec_states.clear(tmp_path, "a")
-    assert spec_states.read(tmp_path) == [second]
+        runs.clear(tmp_path, "a")
+    assert runs.read(tmp_path) == [second]
     assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["ab.host.7", "b.json"]
 
 
 @pytest.mark.parametrize("state", ["waiting", "running"])
 def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: str) -> None:
     gone = state_of(state, pid=ended())
-    spec_states.write(tmp_path, "a", gone)
-    (interrupted,) = spec_states.read(tmp_path)
+    runs.write(tmp_path, "a", gone)
+    (interrupted,) = runs.read(tmp_path)
     assert interrupted.state == "interrupted" and "the same command continues" in interrupted.reason
     assert {**asdict(interrupted), "state": state, "reason": ""} == asdict(gone)
 
@@ -65,32 +65,32 @@ def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
 ) -> None:
     pid = ended()
     for number, state in enumerate((state_of("failed", pid=pid), state_of("running", host="elsewhere", pid=pid))):
-        spec_states.write(tmp_path, str(number), state)
-    assert [state.state for state in spec_states.read(tmp_path)] == ["failed", "running"]
+        runs.write(tmp_path, str(number), state)
+    assert [state.state for state in runs.read(tmp_path)] == ["failed", "running"]
 
     def refused(*_: object) -> None:
         raise PermissionError
 
     monkeypatch.setattr(os, "kill", refused)
-    spec_states.write(tmp_path, "2", state_of("waiting", pid=1))
-    assert [state.state for state in spec_states.read(tmp_path)] == ["failed", "running", "waiting"]
+    runs.write(tmp_path, "2", state_of("waiting", pid=1))
+    assert [state.state for state in runs.read(tmp_path)] == ["failed", "running", "waiting"]
 
 
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(state_of("done")), "x": 1})]
 )
 def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
-    spec_states.write(tmp_path, "a", state_of("running"))
+    runs.write(tmp_path, "a", state_of("running"))
     path = tmp_path / ".measuring" / "a.json"
     path.write_text(content)
     with pytest.raises(DataError, match="remove the file") as caught:
-        spec_states.read(tmp_path)
+        runs.read(tmp_path)
     assert caught.value.where == str(path)
 
 
 def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / ".measuring").write_text("")
     with pytest.raises(DataError, match="cannot write what is being measured") as caught:
-        spec_states.write(tmp_path, "a", state_of("running"))
+        runs.write(tmp_path, "a", state_of("running"))
     assert caught.value.got == os.strerror(errno.EEXIST)
     assert caught.value.where == str(tmp_path / ".measuring" / "a.json")

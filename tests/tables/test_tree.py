@@ -10,8 +10,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import store
-from thermostats.tables import tree_of_models as newick
+from thermostats.tables import store, tree_of_models
 from thermostats.tables.store import check_lineage
 from thermostats.tables.tree import Tree
 
@@ -86,7 +85,9 @@ def test_two_roots_shares_and_twice_the_same_parent_are_refused() -> None:
 
 @pytest.mark.parametrize("text", ["(A:1.5,('b c''s':1,(D:0.25)E:1)in:2)root;", "A;", "((((a:1)b:1)c:1)d:1)e;"])
 def test_newick_there_and_back(text: str) -> None:
-    assert newick.read(text).newick() == text.replace("1,", "1.0,").replace(":1)", ":1.0)").replace(":2)", ":2.0)")
+    assert tree_of_models.read(text).newick() == text.replace("1,", "1.0,").replace(":1)", ":1.0)").replace(
+        ":2)", ":2.0)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_newick_there_and_back(text: str) -> None:
 )
 def test_newick_that_is_none(text: str, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        newick.read(text)
+        tree_of_models.read(text)
 
 
 def test_a_tree_from_files_and_what_is_none(tmp_path: Path) -> None:
@@ -156,6 +157,6 @@ def test_branches_of_length_0_are_kept_and_named() -> None:
 
 
 def test_newick_as_others_write_it() -> None:
-    tree = newick.read("[&R]\n( Homo sapiens : 1e0 ,\n (B,C) :1 );".replace("(B,C)", "(B:1,C:1)"))
+    tree = tree_of_models.read("[&R]\n( Homo sapiens : 1e0 ,\n (B,C) :1 );".replace("(B,C)", "(B:1,C:1)"))
     assert tree.tips == ("Homo sapiens", "B", "C") and tree.names[0] == "node 1"
-    assert newick.read("((A,B),C);").unit == "equal"
+    assert tree_of_models.read("((A,B),C);").unit == "equal"

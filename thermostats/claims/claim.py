@@ -13,9 +13,7 @@ if __name__ == "__main__":
 
 from __future__ import annotations
 
-import sys
-from argparse import ArgumentParser
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
@@ -23,17 +21,16 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
-from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
-from thermostats.claims.judge import again, answered, together, unmeasured
+from thermostats.claims.finding import Finding, must_agree
+from thermostats.claims.judge import again, answered, by_rule, over_parts, together, unmeasured
 from thermostats.claims.own_models import own_models_missing
+from thermostats.claims.printed import run_as_script
 from thermostats.claims.question import Curve, Question, Trial, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
-from thermostats.claims.rule import AtLeast, Rule, without_level
+from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
-from thermostats.errors import DataError, ThermostatsError
-from thermostats.tables.invariants import ALLOWED, effects
+from thermostats.errors import DataError
 from thermostats.tables.schemas import NURSERY
-from thermostats.terminal import readable_in_part, refuse
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
 __all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", "Trial", "Views"]
@@ -48,11 +45,6 @@ Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]
 
 def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]) -> Finding:
     return make(evidence)
-
-
-def _exact(words: Template) -> str:
-    """The section Exact with the figures of the committed table of moves."""
-    return words.line("Exact", "", {"effects": effects, "allowed": ALLOWED}) if "Exact" in words.sections else ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +104,7 @@ class Claim:
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
         answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        rest = (answers, practice, settles, words.text("Identification"), _exact(words), words)
+        rest = (answers, practice, settles, words.text("Identification"), words.line("Exact", "", {}), words)
         return cls(words.id, words.title, *stated, *rest)
 
     def answer(self, verdict: str) -> str:
@@ -267,24 +259,37 @@ class Claim:
         facts = {item.name: getattr(self, item.name) for item in fields(Claim) if item.compare}
         return Claim(**facts | {"rule": self.rule or stated})
 
-    def main(self) -> None:
-        """What an analysis does when run as a script: print the findings on the tables in use.
+    def decided(self, evidence: Evidence) -> Iterator[Finding]:
+        """Every finding by its rule alone, as each is decided: verdict, estimate and counts; no words, fit or figure.
 
-        `--data FOLDER` names a folder of own rows.
+        On the set that each question is asked of first, verdicts over findings last; then the claim's first question on
+        the other sets that have rows for it, and where that is one over findings, these on all evidence. Verdicts are
+        those of `judge`.
         """
-        parser = ArgumentParser(description=f"{self.id} {self.title}. Prints its findings; no report is written.")
-        parser.add_argument(
-            "--data", type=Path, help="folder of your own rows, read together with the package's tables"
-        )
-        try:
-            findings = self.judge(Evidence(parser.parse_args().data))
-        except ThermostatsError as error:
-            refuse(error)
-            sys.exit(error.exit_code)
-        with readable_in_part():
-            print(f"{self.id}  {self.title}\n")
-            if self.exact:
-                print(wrapped(f"Exact: {self.exact}"))
-            print(wrapped(f"Said: {self.statement}") + "\n" + wrapped(f"Rule: {self.stated().rule}"))
-            for finding in findings:
-                print("\n" + text_of(finding))
+        answers: dict[str, Finding] = {}
+        for question in sorted(self.questions, key=lambda q: bool(q.parts)):
+            named = evidence.named(question.evidence) if question.evidence else evidence
+            if question.parts:
+                parts = [answers[name] for name in question.parts]
+                answers[question.id] = over_parts(question, parts)
+            elif question.trial is not None and not isinstance(question.primary, Posterior):
+                answers[question.id] = by_rule(question, named)
+            else:
+                answers[question.id] = self._found(replace(question, curve=None, robustness=None), {}, named)
+            yield answers[question.id]
+        leading = self.questions[0]
+        for question in self.questions:
+            views = question.views.sets if question.views else ()
+            asked = views if question is leading else {POOLED} & {*views} if question.id in leading.parts else ()
+            for name in asked:
+                view = again(question, evidence.named(name), answers[question.id])
+                if view.has_rows:
+                    yield view
+
+    def first(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Those of the claim's first question, by which it stands."""
+        return [finding for finding in findings if finding.id == self.questions[0].id]
+
+    def main(self) -> None:
+        """What an analysis does when run as a script: print its verdict; `--help` lists the options."""
+        run_as_script(self)

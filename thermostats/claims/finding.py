@@ -27,7 +27,7 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.settings import THOROUGH_VARIABLE
-from thermostats.tables.evidence import POOLED, PUBLISHED
+from thermostats.tables.evidence_sets import POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
 
 

@@ -269,6 +269,14 @@ def together(words: Template, question: Question, parts: Sequence[Finding], resu
 
     Parts were simulated alone, so one of k speaks against the whole where its level is at most α*/k.
     """
+    weighed = _together(parts)
+    finding = _finding(words, question, result, weighed)
+    named = "; ".join(part.estimand for part in parts)
+    rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
+    return replace(finding, criterion=replace(finding.criterion, words=rule))
+
+
+def _together(parts: Sequence[Finding]) -> Weighed:
     counted = [_as_one_of(part, len(parts)) for part in parts]
     verdict = all_of(counted)
     few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
@@ -278,11 +286,35 @@ def together(words: Template, question: Question, parts: Sequence[Finding], resu
     weakest = max((part for part in parts), key=lambda part: part.strength.level or 0.0)
     unless = weakest.strength.unless * (verdict == SUPPORTED)
     provisional = next(filter(None, (part.strength.provisional for part in parts)), "")
-    weighed = Weighed(verdict, reason, Strength(leans=leans, unless=unless, provisional=provisional))
-    finding = _finding(words, question, result, weighed)
-    named = "; ".join(part.estimand for part in parts)
-    rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
-    return replace(finding, criterion=replace(finding.criterion, words=rule))
+    return Weighed(verdict, reason, Strength(leans=leans, unless=unless, provisional=provisional))
+
+
+def over_parts(question: Question, parts: Sequence[Finding]) -> Finding:
+    """The verdict over findings alone, with no words; the counts are those of the first part."""
+    first, weighed = parts[0].sample, _together(parts)
+    sample = Sample("", "", first.n_models, first.n_groups, first.group)
+    made = Finding(question.id, question.name, weighed.verdict, "", weighed.reason, sample=sample)
+    return replace(made, strength=weighed.strength)
+
+
+def by_rule(question: Question, evidence: Evidence) -> Finding:
+    """The finding of a question with a trial by its rule alone: verdict, estimate and counts, as `answered` has them.
+
+    Raises DataError for a question without a trial.
+    """
+    _, trial = question.on_trial()
+    sample = Sample(question.evidence, group=question.group)
+    finding = Finding(question.id, question.name, UNMEASURED, "", sample=sample)
+    try:
+        rows = trial.of(evidence, question.over)
+        if question.needs is not None and not question.needs.rows:
+            rows = question.needs.of(rows)
+        result = trial.test(rows)
+    except TooFew as few:
+        return _with(finding, few.result)
+    weighed = weigh(question, evidence, result, rows)
+    judged = replace(finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength)
+    return _with(judged, result)
 
 
 def _as_one_of(part: Finding, k: int) -> Verdict:

@@ -11,7 +11,7 @@ from thermostats.claims.evidence import MEASURED, POOLED, SETS, Evidence
 from thermostats.claims.question import Question
 from thermostats.formatting import listed, with_interval
 from thermostats.next_steps import command
-from thermostats.tables.evidence import DECODER
+from thermostats.tables.evidence_sets import DECODER
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_rows import SHALLOW, own_models, seed_noise
 from thermostats.tables.reading import of_last_revision

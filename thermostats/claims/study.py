@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -46,8 +46,13 @@ class Study:
     """DOI of its published files."""
     citation: Mapping[str, str] = field(default_factory=dict)
     """BibTeX fields of what to cite where rows are from these files, with `key`."""
+    builds_on: tuple[Mapping[str, str], ...] = ()
+    """The same of the work that the study builds on."""
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
+    account: str = ""
+    """Module of the page that weighs claims against one another: a function `files(findings, tables)`, which returns
+    files by name, `growth.md` among them."""
     layers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Summaries by layer for the atlas: what the estimand begins with, before the layer's number, to the quantity where
     they are drawn and what they are instead of it, in words."""
@@ -80,6 +85,12 @@ def study_of(claim: str) -> Study | None:
     """The study whose claim this is, by the first letter of its id; None for a user's own."""
     letter = claim[:1].upper()
     return next((study for study in studies().values() if letter and study.letter == letter), None)
+
+
+def account_of(claims: Iterable[str]) -> str:
+    """The module of the page that weighs the claims of a study; empty where none of these is of a study with one."""
+    of_claims = filter(None, map(study_of, claims))
+    return next((study.account for study in of_claims if study.account), "")
 
 
 def named(path: str) -> Any:

@@ -56,6 +56,7 @@ import jinja2
 
 from thermostats import formatting
 from thermostats.errors import DataError
+from thermostats.tables.invariants import ALLOWED, effects, raw_and_read
 
 FILTERS = (
     *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
@@ -109,7 +110,7 @@ class Template:
         parts = self.sections.get(finding, self.sections.get(finding.partition(".")[0], {}))
         source = parts.get(part, "")
         try:
-            return _environment().from_string(source).render(values).strip()
+            return filled(source, values)
         except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
             where = f"{self.path.name}, ## {finding}, ### {part}"
             raise DataError("the words do not fit the result", where=where, got=str(error)) from error
@@ -142,8 +143,14 @@ def _parts(body: str) -> dict[str, str]:
     return {"": head.strip()} | {name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
+def filled(words: str, values: Mapping[str, Any]) -> str:
+    """Words with their numbers; raises jinja2.TemplateError for a value that is not there."""
+    return _environment().from_string(words).render(values).strip()
+
+
 def _environment() -> jinja2.Environment:
     # Markdown for people, escaped where it becomes HTML
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)  # noqa: S701
     environment.filters |= {name: getattr(formatting, name) for name in FILTERS}
+    environment.globals |= {"effects": effects, "allowed": ALLOWED, "raw_and_read": raw_and_read}
     return environment

@@ -78,6 +78,7 @@ ALONG = {
     "predicted": "predicted gain",
     "published": "value of the published curve",
     "log_L": "depth",
+    "log_blocks": "depth",
     "log_rho": "head density",
     "log_rate": "rate",
     "log_embed": "scale of the embedding",
@@ -88,6 +89,7 @@ AMONG = {
     "apart": "in one recipe",
     "expander": "in models that expand",
     "cliche": "for clichés",
+    "dampens": "in models that dampen",
     "x corpus": "in recipes of one corpus",
     "english": "in recipes of the English corpus",
 }
@@ -277,7 +279,7 @@ Point = Mapping[str, Any]
 TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
 NULL, CLAIMED = "null", "claimed"
-AR, BETWEEN, SHARED_WORLD = (0.0, LARGEST_AR), (0.0, 0.6), (0.0, 0.6)
+AR, BETWEEN, OF_PROMPTS = (0.0, LARGEST_AR), (0.0, 0.6), (0.0, 0.6)
 RATIO = (1.0, LARGEST_RATIO, 1 / LARGEST_RATIO)
 MEAN = (0.0, 1.0, -1.0)
 """Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column; share of the errors'
@@ -482,7 +484,7 @@ def standard(values: Array) -> Array:
 ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""
 AT_THE_BAR = "at the bar"
-NUISANCES_BOUNDARY: Mapping[str, tuple[float, ...]] = {
+BOX: Mapping[str, tuple[float, ...]] = {
     "signal": (0.8, 0.95, 0.3),
     "tilt": (0.5, 0.0, 1.0),
     "families": BETWEEN,
@@ -564,7 +566,7 @@ def worlds_at(
     """
     make = partial(_made, boundary, shares, along)
     others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
-    return replace(shares, make=make, box={**NUISANCES_BOUNDARY, **box}, kinds=tuple(kinds), others=others)
+    return replace(shares, make=make, box={**BOX, **box}, kinds=tuple(kinds), others=others)
 
 
 def _made(
@@ -700,7 +702,7 @@ def worlds_of_levels(
     claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have model_id, prompt_id and
     category.
     """
-    at_rest = PromptErrors(along=column), {"shared": SHARED_WORLD} | ({"ratio": RATIO} if column else {})
+    at_rest = PromptErrors(along=column), {"shared": OF_PROMPTS} | ({"ratio": RATIO} if column else {})
     return family(partial(_of_levels, outcome, sd, unit), "levels {}", outcome, at_rest, claimed, null, kinds, others)
 
 
@@ -784,11 +786,8 @@ def _of_share(
     return {column: random.uniform(len(rows)) < 1 / (1 + np.exp(-odds))}
 
 
-EVERY_LINES = tuple(ERRORS)
-
-
 def worlds_of_line(
-    outcome: str, predictor: str, r: float, *, kinds: Sequence[str] = EVERY_LINES, mean: bool = False, **errors: Any
+    outcome: str, predictor: str, r: float, *, kinds: Sequence[str] = EVERY, mean: bool = False, **errors: Any
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
@@ -800,7 +799,7 @@ def worlds_of_line(
 
 def worlds_of_slopes(outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)) -> Worlds:
     """Values by prompt that go with a column at correlation `r` inside every model, or not at all."""
-    at_rest = PromptErrors(along=predictor), {"shared": SHARED_WORLD, "ratio": RATIO}
+    at_rest = PromptErrors(along=predictor), {"shared": OF_PROMPTS, "ratio": RATIO}
     signal = partial(_inside, outcome, predictor)
     return family(signal, "correlation {} inside models", outcome, at_rest, r, kinds=kinds)
 

@@ -14,6 +14,7 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import named, studies
+from thermostats.cli.planning import app as planning
 from thermostats.cli.tools import app as tools
 from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
 from thermostats.command_options import Analyses, Data, Json, check_file
@@ -23,7 +24,7 @@ from thermostats.next_steps import command
 from thermostats.reporting.names import check_written
 from thermostats.tables import folders
 from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
-from thermostats.tables.evidence import ALL, SETS
+from thermostats.tables.evidence_sets import ALL, SETS
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
@@ -40,6 +41,7 @@ for registered in studies().values():
     if registered.verbs:
         app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
+app.add_typer(planning)
 
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
@@ -127,6 +129,7 @@ def join(
     states: Annotated[
         str, typer.Option("--states", help="Of fewer than L + 1 norms: inputs or outputs of the blocks.")
     ] = "",
+    form: Annotated[str, typer.Option("--form", help="Of norms by hooks of TransformerLens: raw or centred.")] = "",
     data: Data = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
     accept: Annotated[
@@ -159,6 +162,7 @@ def join(
         "recipe": recipe,
         "constants": dict(c.split("=", 1) for c in constants or ()),
         "states": states,
+        "form": form,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415 - pandas
@@ -421,6 +425,9 @@ def report(
     snapshot: Annotated[
         bool, typer.Option("--snapshot", help="Draw, and rewrite the files kept under version control.")
     ] = False,
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="Also write each claim named as one HTML file to send, at most 3 MB.")
+    ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -448,6 +455,7 @@ def report(
         "thorough": thorough,
         "calibrate": calibrate,
         "snapshot": snapshot,
+        "single_file": single_file,
         "processes": 1 if here else None,
     }
     result = engine.report(claims or None, data=data, out=out, analyses=analyses, **options)
@@ -489,10 +497,10 @@ def findings(
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     check_written(out, claims)
-    from thermostats.cli import listing as table_listing  # noqa: PLC0415 - Arrow
+    from thermostats.cli import listing  # noqa: PLC0415 - Arrow
 
-    rows = table_listing.findings(out, claims or (), evidence)
-    listed = rows if as_json else [{**row, **table_listing.for_reading(row)} for row in rows]
+    rows = listing.findings(out, claims or (), evidence)
+    listed = rows if as_json else [{**row, **listing.for_reading(row)} for row in rows]
     columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")

@@ -18,7 +18,7 @@ from thermostats.reporting.names import findings_file
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store
 from thermostats.tables.column_map import when_joined
-from thermostats.tables.evidence import ALL, check_set, is_asked
+from thermostats.tables.evidence_sets import ALL, check_set, is_asked
 from thermostats.tables.features import FEATURES
 from thermostats.tables.folders import data_folder, layers, own_files, shipped
 from thermostats.tables.reading import load
@@ -146,11 +146,8 @@ def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(label): value for label, value in row.items()} for row in cells.to_dict("records")]
 
 
-Listing = tuple[list[dict[str, Any]], list[str]]
 CLAIMED = ("claim", "reads", "needs", "title")
 """What is shown of a claim."""
-OWN_LISTING = ("models", "runs")
-"""Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
 SPARE = ("variant", "d_model", "dtype", "source", "prompt_set", "family", "n_heads", "d_head", "type", "unit")
 """Columns of listings that a narrow terminal does without, in this order."""
 
@@ -164,17 +161,17 @@ def rows_of_table(
     rules: bool = True,
     yours: bool = False,
     **chosen: Any,
-) -> Listing:
+) -> Rows:
     """Rows and the columns to show of one listing.
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
     read from their words alone, since scripts state the rules. The verb has checked the names. own, chosen: models and
-    runs that `table_listing.rows` lists.
+    runs that `rows` lists.
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
-    if yours and what not in OWN_LISTING:
-        raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN_LISTING))
+    if yours and what not in OWN:
+        raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN))
     if what == "columns":
         return _columns(table)
     if what == "architectures":
@@ -188,7 +185,7 @@ def rows_of_table(
     return rows(what, data, alone=yours, **chosen)
 
 
-def _claims(analyses: Path, *, rules: bool) -> Listing:
+def _claims(analyses: Path, *, rules: bool) -> Rows:
     """The claims of a folder by their words, and with their rules, for which all that computes is loaded."""
     from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
 
@@ -205,10 +202,10 @@ def _claims(analyses: Path, *, rules: bool) -> Listing:
     return listed, [*CLAIMED]
 
 
-def _evidence(data: str | Path | None) -> Listing:
+def _evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
     from thermostats.tables import store  # noqa: PLC0415 - pandas
-    from thermostats.tables.evidence import DECODER  # noqa: PLC0415
+    from thermostats.tables.evidence_sets import DECODER  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
     from thermostats.tables.model_rows import counts  # noqa: PLC0415
 
@@ -219,7 +216,7 @@ def _evidence(data: str | Path | None) -> Listing:
     return [{str(name): value for name, value in row.items()} for row in listed], [str(name) for name in listed[0]]
 
 
-def _columns(table: str | None) -> Listing:
+def _columns(table: str | None) -> Rows:
     listed = [
         {
             "table": name,
@@ -249,7 +246,7 @@ def _values(column: Column) -> list[str]:
     return [f"one of {', '.join(values)}"] * any(value not in column.description for value in values)
 
 
-def _architectures() -> Listing:
+def _architectures() -> Rows:
     from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - tables need no models
 
     listed = [

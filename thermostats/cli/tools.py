@@ -1,4 +1,4 @@
-"""Supporting verbs: diagnosis, planning a study, tables for other tools, what to cite, new analyses."""
+"""Supporting verbs: diagnosis, tables for other tools, what to cite, new analyses."""
 
 from __future__ import annotations
 
@@ -310,58 +310,18 @@ def _costs(model: Lacking) -> dict[str, str]:
     }
 
 
-@app.command()
-def power(
-    models: Annotated[int, typer.Option(min=4, help="Models in the planned study.")],
-    labs: Annotated[
-        int,
-        typer.Option(
-            min=2, help="Number of labs that trained them; each has the same number of models, give or take one."
-        ),
-    ],
-    shares: Annotated[
-        str,
-        typer.Option(
-            help="Shares of variance of heritage, geometry and scale; the rest is the residual between models."
-        ),
-    ] = "0.60,0.15,0.05",
-    geometry: Annotated[
-        str,
-        typer.Option(
-            help="met: each lab keeps to one head width; free: geometry is independent of labs; unrelated: "
-            "scale is independent of geometry too."
-        ),
-    ] = "met",
-    simulations: Annotated[int, typer.Option(min=20, help="Simulated studies.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 1,
-    as_json: Json = False,
-) -> None:
-    """Report how often a study of this size could separate heritage, geometry and scale.
-
-    Uses simulation and the exact engine, and takes seconds.
-
-    Example: `thermostats power --models 48 --labs 16 --shares 0.60,0.15,0.05`
-    """
-    from thermostats.modelling.heritage.planned import check_size, parsed  # noqa: PLC0415 - only this verb needs it
-
-    check_size(models, labs, geometry)
-    parts = parsed(shares)
-    from thermostats.modelling.heritage.power import power as plan  # noqa: PLC0415 - scipy
-
-    chances = plan(models, labs, parts, geometry=geometry, simulations=simulations, seed=seed, progress=True)
-    if as_json:
-        print_json(chances.to_dict())
-    else:
-        columns = ["statement", "P above", "percent", "error", "lower", "upper", "simulations"]
-        print_rows(chances.rows(), columns, as_json)
-        print(chances.sentence(), file=sys.stderr)
-    twice = f"thermostats power --models {2 * models} --labs {2 * labs}"
-    say_next(f"{twice} for a study of twice the size", visible=watched(as_json))
+CONTRIBUTION = "contribution"
+"""What is exported in the form that the package takes; the folder is called so."""
 
 
 @app.command()
 def export(
-    out: Annotated[Path, typer.Argument(help="Folder to write to, new or empty.")],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            help=f"Folder to write to, new or empty; {CONTRIBUTION}: your own rows, as the package would take them."
+        ),
+    ],
     tables: Annotated[
         list[str] | None,
         typer.Argument(help="Tables; by default all that have rows.", autocompletion=lambda: list(TABLES)),
@@ -375,13 +335,25 @@ def export(
 ) -> None:
     """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless data package.
 
+    Rows of your own that others may use are written by `thermostats export contribution --data mine`: tables,
+    provenance, licence and what was checked. A file source.toml in your folder says whose they are.
+
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
     """
     folders.data_folder(data)
     check_export(out, tables or None, format_, partition)
-    from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+    if str(out) == CONTRIBUTION:
+        if tables or format_ != "csv":
+            step = command("export", CONTRIBUTION, data=data or "mine")
+            got = " ".join(tables or [format_])
+            raise UsageError("a contribution has all tables of your rows, as CSV", got=got, next_step=step)
+        from thermostats.tables.contribution import contribute  # noqa: PLC0415 - pandas
 
-    done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
+        done = contribute(out, data=data)
+    else:
+        from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+
+        done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
     example = done[0].path.as_posix() if done else ""
     reader = "read_csv" if format_ == "csv" else "read_parquet"

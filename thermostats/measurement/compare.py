@@ -214,7 +214,7 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path], *,
         raise UsageError("no such form", where="form", got=repr(form), allowed=" or ".join(FORMS))
     paths = [Path(folder) for folder in folders.values()]
     if form == "function":
-        return _kinship_as_functions(list(folders), paths)
+        return _distances_of_functions(list(folders), paths)
     shared, notes = shared_tensors(list(zip(map(str, folders), paths, strict=True)))
     apart, size = np.zeros((len(paths), len(paths))), np.zeros(len(paths))
     for tensors in shared:
@@ -227,7 +227,7 @@ def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path], *,
     return distances
 
 
-def _kinship_as_functions(names: Sequence[str], paths: Sequence[Path]) -> pd.DataFrame:
+def _distances_of_functions(names: Sequence[str], paths: Sequence[Path]) -> pd.DataFrame:
     table, notes = pd.DataFrame(0.0, index=list(names), columns=list(names)), dict[str, None]()
     for i, j in combinations(range(len(paths)), 2):
         both = [function_distance(*pair) for pair in ((paths[i], paths[j]), (paths[j], paths[i]))]

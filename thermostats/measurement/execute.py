@@ -43,8 +43,7 @@ from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import Progress
 from thermostats.measurement.spec import RETRIES, WHAT, Cost, EngineSettings, Outcome, Problem, RunSpec, failed
 from thermostats.measurement.spectra import read_config
-from thermostats.tables import runs as spec_states
-from thermostats.tables import store
+from thermostats.tables import runs, store
 from thermostats.tables.folders import writable_folder
 
 PAUSES = (1.0, 5.0)
@@ -263,7 +262,7 @@ def execute(
                 left.append(spec)
                 continue
             if not dry_run:
-                spec_states.clear(folder, session.spec_id(spec))
+                runs.clear(folder, session.spec_id(spec))
             yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
         if not left:
             return
@@ -322,7 +321,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
         refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
         if refused is None:
             fitting.append(job)
-            session.write_state(data, job.spec, spec_states.WAITING)
+            session.write_state(data, job.spec, runs.WAITING)
         else:
             yield _failed(job, data, failed(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
@@ -340,7 +339,7 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     yield _failed(job, data, failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.problem.again and job.attempt <= retries:
-                    session.write_state(data, job.spec, spec_states.WAITING, outcome.problem.reason, job.attempt + 1)
+                    session.write_state(data, job.spec, runs.WAITING, outcome.problem.reason, job.attempt + 1)
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
@@ -359,7 +358,7 @@ def _with_need(job: Job, outcome: Outcome) -> Outcome:
 def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
     last = outcome.problem.reason
     reason = last if job.attempt == 1 else f"tried {job.attempt} times, at last: {last}"
-    session.write_state(data, job.spec, spec_states.FAILED, reason, job.attempt)
+    session.write_state(data, job.spec, runs.FAILED, reason, job.attempt)
     return _with_need(job, outcome.because(reason))
 
 

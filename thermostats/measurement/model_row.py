@@ -255,7 +255,7 @@ def _heritage_of(model_id: str, models: pd.DataFrame) -> str:
     return heritages.pop() if len(heritages) == 1 and "/" in model_id else ""
 
 
-KEY = "quantization_config"
+QUANTISED = "quantization_config"
 LOADED = (
     "AutoModelForCausalLM.from_pretrained(FOLDER, {}).save_pretrained(OTHER) multiplies the weights out; measure OTHER"
 )
@@ -271,7 +271,7 @@ OTHERWISE = "measure the model that it was made from, or a file of it in GGUF, w
 
 def check_quantised(config: Config, folder: Path) -> None:
     """Raise DataError by the method's name where a configuration states one and the weights are stored by it."""
-    stated = config.get(KEY) or config_of(config).get(KEY)
+    stated = config.get(QUANTISED) or config_of(config).get(QUANTISED)
     if not stated:
         return
     try:
@@ -293,8 +293,6 @@ def _method(stated: Any) -> str:
 
 OF_MODEL = ("gains", "outputs", "attention")
 """Quantities for which the model is loaded; `weights` reads its files alone."""
-
-QUANTISED = "quantization_config"
 
 
 @dataclass(frozen=True)

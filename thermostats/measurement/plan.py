@@ -7,13 +7,15 @@ attention implementation that is its default, and `attention` with eager attenti
 from __future__ import annotations
 
 import math
+import shutil
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermostats.errors import ThermostatsError, TransientError, first_line
+from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line, not_installed
 from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import UNLOADABLE, geometry, open_checkpoint
@@ -29,12 +31,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from thermostats.errors import UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import ARCHITECTURES, STACKS, UnknownArchitectureError
 from thermostats.measurement.checkpoint import doubled
 from thermostats.measurement.gguf_parts import is_gguf, stem
-from thermostats.measurement.hub import ModelFolder, model_folder
+from thermostats.measurement.hub import ModelFolder, config_folder, local_folder, model_folder
 from thermostats.measurement.model_row import (
     MEASURE_VERSION,
     check_name,
@@ -137,6 +138,39 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> int:
     """Weights of the model that a folder's configuration describes, tied ones once; raises as `built` does."""
     return sum(parameter.numel() for parameter in built(folder, loader, **values).parameters())
+
+
+def config_facts(model: str | Path) -> dict[str, int]:
+    """n_layers, n_heads, d_head and n_params (tied weights once) by a configuration alone; no weights are read.
+
+    model: a config.json or other file of its kind, a model's folder, or a hub id. Counting needs torch, which builds
+    the model without memory.
+
+    Raises UsageError for what is no model, for a class that is not described, that norms the stream itself or that does
+    not attend to text; DataError for a configuration that is damaged.
+    """
+    path = Path(model).expanduser()
+    if not path.is_file() or is_gguf(path):
+        local_folder(str(model))
+        return _facts_in(config_folder(str(model)))
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copyfile(path, Path(folder) / "config.json")
+        return _facts_in(Path(folder))
+
+
+def _facts_in(folder: Path) -> dict[str, int]:
+    config = read_config(folder)
+    entry = lookup(config)
+    if not (entry.additive and entry.attends and entry.reads == "text"):
+        what = "gains of models of this class are not compared with those of others"
+        allowed = "decoders that attend and add to their stream without norming it"
+        raise UsageError(what, got=f"model_type {entry.model_type}", allowed=allowed)
+    g = geometry(entry, config)
+    try:
+        n_params = count_parameters(folder, entry.loader, **entry.set_values)
+    except ModuleNotFoundError as error:
+        raise not_installed(error, "counting a model's weights needs torch and transformers") from error
+    return {"n_layers": g.n_layers, "n_heads": g.n_heads, "d_head": g.d_head, "n_params": n_params}
 
 
 def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> torch.nn.Module:

@@ -165,7 +165,7 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
     names = [each.entry.name for each in (first, second)]
     if names[0] != names[1] or names[0] not in CLASSES:
         what = "models of these classes have no canonical form in common"
-        step = "their tensors as stored are compared by thermostats compare"
+        step = "their tensors as stored are compared by thermostats compare MODEL OTHER"
         raise UsageError(what, got=" and ".join(names), allowed=f"one of {', '.join(CLASSES)} twice", next_step=step)
     shapes = [{name: x.shape for name, x in each.tensors.items()} for each in (first, second)]
     apart = [name for name in shapes[0].keys() & shapes[1].keys() if shapes[0][name] != shapes[1][name]]

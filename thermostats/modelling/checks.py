@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import laws
 from thermostats.modelling.draws import (
     ESS_LIMIT,
     LOCATION,
@@ -63,7 +63,7 @@ SHAPES: Mapping[str, Statistic] = {
     "skew": skewness,
 }
 """What calls for a model with heavier tails or skew, where there are no residuals of a linear model to look at."""
-LARGE_IS_ODD = ("spread", *residuals.LARGE_IS_ODD)
+LARGE_IS_ODD = ("spread", *laws.LARGE_IS_ODD)
 """A spread below what a prior expects is what a weak prior is for."""
 UNITS = "are the outcomes in the unit that the prior is stated for (gains and their logs, not per cent)?"
 
@@ -124,7 +124,7 @@ def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: i
         fit.truth(statement)  # refused before anything is fitted again
     rng = np.random.default_rng(seed)
     observed, statistics = fit.model.observed, fit.law.statistics(fit.design)
-    placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in residuals.LARGE_IS_ODD}
+    placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in laws.LARGE_IS_ODD}
     prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     drawn = sampler(fit, statements)
@@ -208,7 +208,7 @@ def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     """
     statistics = SHAPES
     if fit.design.regressors is not None:
-        statistics = residuals.statistics(fit.design.regressors, {**residuals.CLOSING, **residuals.WARNING})
+        statistics = laws.statistics(fit.design.regressors, {**laws.CLOSING, **laws.WARNING})
         if isinstance(fit.model, Gaussian):
             replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
     return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)

@@ -390,8 +390,7 @@ def frame_of(table: Any) -> pd.DataFrame:
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
-        step = f"thermostats.pd.read_csv({table!r})" if isinstance(table, str) else ""
-        step = step.removeprefix("thermostats.")
+        step = f"pd.read_csv({written(table)})" if isinstance(table, str) else ""
         raise UsageError("not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step)
     if isinstance(table, Mapping) and not any(pd.api.types.is_list_like(value) for value in table.values()):
         return pd.DataFrame([table])

@@ -330,7 +330,7 @@ def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
 
 
-class QuantitiesReprs(dict[str, Any]):
+class NamedDraws(dict[str, Any]):
     """Draws by name; at a prompt their shape, mean and standard deviation."""
 
     def __repr__(self) -> str:

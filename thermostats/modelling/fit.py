@@ -29,6 +29,7 @@ from thermostats.modelling.draws import (
     SEED,
     Array,
     Draws,
+    NamedDraws,
     Settings,
     Statement,
     Statements,
@@ -38,7 +39,6 @@ from thermostats.modelling.draws import (
     to_arviz,
     truth_of,
 )
-from thermostats.modelling.draws import QuantitiesReprs as Quantities
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import labelled, labelled_new
 from thermostats.modelling.laws import Call, D, Design, Law, Prior
@@ -117,7 +117,7 @@ class Fit:
     @cached_property
     def quantities(self) -> dict[str, Array]:
         """What is reported, and what statements may read: draws by name, chain × draw × …"""
-        return Quantities(self.law.quantities(self.draws.values, self.design))
+        return NamedDraws(self.law.quantities(self.draws.values, self.design))
 
     @property
     def reported(self) -> dict[str, Array]:

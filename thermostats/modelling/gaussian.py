@@ -36,6 +36,7 @@ from thermostats.modelling.draws import (
     systematic,
 )
 from thermostats.modelling.products import Alike, Products
+from thermostats.next_steps import Code, again, written
 
 LARGEST = 300.0
 """Log of the largest scale whose square double precision holds; a larger one has that density."""
@@ -130,7 +131,8 @@ def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
     if isinstance(se, str):
         columns_of(rows, se)
     elif isinstance(se, bool) or not isinstance(se, Real):
-        step = f'df.assign({outcome}_se=…), and se="{outcome}_se"'
+        name = f"{outcome}_se"
+        step = f"put them into a column: {again(Code(f'df.assign(**{{{written(name)}: ERRORS}})'), se=name)}"
         what, allowed = "a standard error is a column or a number", "the name of a column, or a number from 0"
         raise UsageError(what, where="se", got=type(se).__name__, allowed=allowed, next_step=step)
     column = rows[se] if isinstance(se, str) else pd.Series(float(se), index=rows.index)

@@ -210,9 +210,8 @@ def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], 
             got=f"{len(rows)} models of {rows['heritage'].nunique()} labs, {len(columns)} columns",
             allowed=f"2 labs, {LEAST} models more than labs, {LEAST} more than columns",
         )
-    likelihood, shares = _restricted(outcomes, _contrasts(_columns(rows, columns)), rows)
-    best = likelihood.max(axis=1)
-    by_share = np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
+    by_share = _by_share(rows, outcomes, columns)
+    best = by_share.max(axis=1)
     inside = best[:, None] - by_share <= stats.chi2.ppf(coverage(level), 1)
     ratio = best - by_share[:, 0]
     p = np.where(ratio > TOLERANCE, stats.chi2.sf(ratio, 1) / 2, 1.0)
@@ -220,6 +219,22 @@ def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], 
     return Many(
         SHARES[by_share.argmax(axis=1)], SHARES[inside.argmax(axis=1)], SHARES[last - inside[:, ::-1].argmax(axis=1)], p
     )
+
+
+def _by_share(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str]) -> Array:
+    """Twice the restricted log likelihood of each λ, study × λ, at the best share of sources."""
+    likelihood, shares = _restricted(outcomes, _contrasts(_columns(rows, columns)), rows)
+    return np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
+
+
+def support(rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: float = 0.95) -> pd.DataFrame:
+    """How well each λ fits: `share`, `log_likelihood` less that of the best one, and whether the interval has it.
+
+    The same restricted likelihood, rows and interval as `heritabilities`, which raises what this raises.
+    """
+    [twice] = _by_share(rows, rows[[outcome]].to_numpy(np.float64).T, columns)
+    below = (twice - twice.max()) / 2
+    return pd.DataFrame({"share": SHARES, "log_likelihood": below, "inside": below >= -stats.chi2.ppf(level, 1) / 2})
 
 
 def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:

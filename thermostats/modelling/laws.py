@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic
 from thermostats.modelling.gaussian import Gaussian, Mixture
@@ -121,6 +122,24 @@ def spread_by_group(design: Regressors) -> Statistic | None:
     return statistic
 
 
+def spread_along(design: Regressors) -> Statistic | None:
+    """Largest rank correlation of a covariate with the size of the scaled residual, of either sign."""
+    some = design.left > TINY
+    ranks = stats.rankdata(design.x[some], axis=0) if design.x.size and some.any() else np.empty((0, 0))
+    off = ranks - ranks.mean(axis=0) if ranks.size else ranks
+    length = np.linalg.norm(off, axis=0)
+    if not (length > TINY).any():
+        return None
+    unit = off[:, length > TINY] / length[length > TINY]
+
+    def statistic(y: Array) -> Array:
+        size = stats.rankdata(np.abs(design.scaled(y))[..., some], axis=-1)
+        size -= size.mean(axis=-1, keepdims=True)
+        return np.asarray(np.abs(size @ unit).max(axis=-1) / np.maximum(np.linalg.norm(size, axis=-1), 1e-300))
+
+    return statistic
+
+
 def largest(design: Regressors) -> Statistic | None:
     """Largest absolute scaled residual."""
     return lambda y: np.abs(design.scaled(y)).max(axis=-1)
@@ -164,6 +183,7 @@ CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
 }
 """What moves slopes, shares and standard errors of a linear model."""
 WARNING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+    "spread along a covariate": spread_along,
     "skew of residuals": skew,
     "two heaps of residuals": two_heaps,
     "outlying group": outlying_group,

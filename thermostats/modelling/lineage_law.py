@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import laws
 from thermostats.modelling.columns import columns_of
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, Shares, scales_of
@@ -530,5 +530,5 @@ def statistics(design: LineageDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **residuals.statistics(design.regressors, residuals.CLOSING),
+        **laws.statistics(design.regressors, laws.CLOSING),
     }

@@ -20,7 +20,7 @@ from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.formatting import listed, short_name
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import laws
 from thermostats.modelling.columns import Columns, labels, numbers, prior_scale, unit_rows
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
@@ -30,6 +30,7 @@ from thermostats.modelling.laws import WIDER, Design, Law, Prior, Regressors
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
+from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 
 LAB, MODEL = "heritage", "model_id"
@@ -199,7 +200,7 @@ def fit_line(
     if formula:
         outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
     if outcome in named:
-        step = f'thermostats.fit_line(df, "{outcome}", {[name for name in named if name != outcome]!r})'
+        step = again(outcome=outcome, covariates=[name for name in named if name != outcome])
         raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
@@ -246,7 +247,8 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
         errors, words = of_logs(rows, se, column, values)
         return errors / BASES[log[1]], [words]
     if outcome not in rows or "(" in outcome:
-        step = 'df.assign(y=…, y_se=…), then thermostats.fit_line(df, "y ~ …", se="y_se")'
+        line = again(Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se")
+        step = f"put both into columns: {line}"
         allowed = "a column, or the log of one"
         raise UsageError("errors of such an outcome are not known", where=outcome, allowed=allowed, next_step=step)
     errors, typical = stated(rows, se, outcome), float(np.sqrt(np.square(y).mean()))
@@ -256,7 +258,7 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
             where=se,
             got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of {typical:.4g}",
             allowed="errors in the outcome's unit; where they are, scale= says what difference would be no surprise",
-            next_step=f'thermostats.fit_line(df, "{outcome}", se={se!r}, scale={typical:.2g})',
+            next_step=again(scale=float(f"{typical:.2g}")),
         )
     return errors, []
 
@@ -324,7 +326,7 @@ def _quantities(line: Line, values: Mapping[str, Array], design: LineDesign) -> 
 
 def line_statistics(design: LineDesign) -> Mapping[str, Statistic]:
     """What of the residuals may close the gate."""
-    return residuals.statistics(design.regressors, residuals.CLOSING)
+    return laws.statistics(design.regressors, laws.CLOSING)
 
 
 def covariance(z: Array) -> Statistic:

@@ -16,6 +16,7 @@ from thermostats.modelling.fit import Fit, laid_out, own_law
 from thermostats.modelling.laws import Law
 from thermostats.modelling.sampling import Declare
 from thermostats.modelling.saving import read_call, read_file, read_rows
+from thermostats.next_steps import Code, call
 
 
 def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
@@ -41,12 +42,14 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
             raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
         return replace(fit, drawn=draws, **words)
     if law is None and model is None:
+        own = "per_row" in json.loads(record["own"])
+        missing = {"model": Code("MODEL")} if own else {"law": Code("FIT.law")}
         raise UsageError(
             "functions are not in a saved fit",
             where=path,
             got=f"a fit of “{record['law']}”",
             allowed="law= of a fit like it, or model= of your own",
-            next_step=f"thermostats.load_fit({str(path)!r}, model={record['law']})",
+            next_step=call("load_fit", str(path), **missing),
         )
     chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
     if chosen.name != record["law"]:

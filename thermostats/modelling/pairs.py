@@ -6,7 +6,7 @@ Pairs j of a base model and the model tuned from it, one population of pairs, wi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -161,20 +161,44 @@ def fit_invariance(
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
-    rows, warnings = checked_pairs(table, margin, only_related=only_related)
     others = {
         **{name: _law(margin, factor=factor) for name, factor in WIDER.items()},
         "normal errors of the same variance": _law(margin, nu=NORMAL, wider=(NU / (NU - 2)) ** 0.5),
     }
-    return law_fitted(
+    return fitted_to_pairs(
         replace(_law(margin), alternatives=others),
+        table,
+        estimand,
+        margin=margin,
+        only_related=only_related,
+        seed=seed,
+        settings=settings,
+        reads=needing("pair", "prompt_id", "base"),
+    )
+
+
+def fitted_to_pairs(
+    law: Law,
+    table: pd.DataFrame,
+    estimand: str,
+    *,
+    margin: float,
+    only_related: bool,
+    seed: int,
+    settings: Settings,
+    reads: Callable[[pd.DataFrame], pd.DataFrame],
+) -> Fit:
+    """A law of pairs fitted to a table of models and prompts; raises as `fit_invariance`."""
+    rows, warnings = checked_pairs(table, margin, only_related=only_related)
+    return law_fitted(
+        law,
         rows,
         seed=seed,
         settings=settings,
         estimand=at_position(estimand, table),
         sources=sources_of(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
         warnings=warnings,
-        reads=needing("pair", "prompt_id", "base"),
+        reads=reads,
     )
 
 
@@ -214,8 +238,6 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
         name="invariance",
         of=partial(_of, {name: np.asarray(value) for name, value in priors.items()}),
         quantities=_quantities,
-        reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
-        statements=statements_of_pairs(margin),
         statistics=_statistics,
         equations=(
             "log g_jp(base) ~ N(μ_j, s_j²)",
@@ -223,14 +245,22 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
             "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
         ),
         priors=PRIORS,
-        tables={"pairs": partial(pairs_table, margin), "new_pair": new_pair, "shown": table_of_power},
-        figures={"fit": partial(figure_of_pairs, margin)},
-        units=("heritage", "pair"),
+        **asked_of_pairs(margin),
     )
 
 
-def statements_of_pairs(margin: float) -> dict[str, Statement]:
-    """What fits of pairs are asked."""
+def asked_of_pairs(margin: float) -> dict[str, Any]:
+    """What a law of pairs reports, is asked and shows, by argument of `Law`."""
+    return {
+        "reported": ("ratio", "ratio_of_all", "shift_sd", "level_sd"),
+        "statements": _statements(margin),
+        "tables": {"pairs": partial(pairs_table, margin), "new_pair": new_pair, "shown": table_of_power},
+        "figures": {"fit": partial(figure_of_pairs, margin)},
+        "units": ("heritage", "pair"),
+    }
+
+
+def _statements(margin: float) -> dict[str, Statement]:
     near = math.log(margin)
     return {
         "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),

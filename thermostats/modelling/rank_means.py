@@ -20,19 +20,9 @@ from thermostats.modelling.draws import SEED, Array, Settings, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.populations import cells, contrasts, numbered, refuse_large, sources_of
+from thermostats.modelling.populations import contrasts, numbered, sources_of
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.ranking import (
-    APART,
-    CENTRE,
-    EFFECTS,
-    asked_order,
-    figure_of_ranks,
-    in_order,
-    table_of_order,
-    table_of_ranks,
-    table_of_shares,
-)
+from thermostats.modelling.ranking import APART, CENTRE, EFFECTS, asked_of_ranks, cells_and_order
 from thermostats.modelling.unit_means import freedom_of
 
 PARTS = ("model", "category", "model × category", "prompt and rest")
@@ -61,10 +51,7 @@ def fit_rank_means(
 
     Raises UsageError as `fit_benchmark`.
     """
-    rows, warnings = cells(table, "an order of models")
-    models, categories = (rows[name].nunique() for name in ("model_id", "category"))
-    refuse_large(rows, models + categories)
-    order, said = asked_order(rows, order)
+    rows, order, warnings = cells_and_order(table, order, lambda m, c, _: m + c)
     others = {name: _law(order, factor) for name, factor in WIDER.items()}
     return law_fitted(
         replace(_law(order), alternatives=others),
@@ -73,7 +60,7 @@ def fit_rank_means(
         settings=settings,
         estimand=at_position(estimand, table),
         sources=sources_of(table),
-        warnings=[*warnings, *said],
+        warnings=warnings,
         reads=needing("model_id", "category"),
     )
 
@@ -85,7 +72,6 @@ def _law(order: Sequence[str], factor: float = 1.0) -> Law:
         of=partial(_of, factor),
         quantities=_quantities,
         reported=("gain", "category_sd", "interplay_sd", "share"),
-        statements={"order": partial(in_order, order)},
         statistics=_statistics,
         equations=(
             "mean log gain of model m over category c ~ N(c + u_m + κ_c, s_ξ² + e_mc²),  e_mc² estimated",
@@ -93,8 +79,7 @@ def _law(order: Sequence[str], factor: float = 1.0) -> Law:
             "prompts' effects are taken off within each category by least squares",
         ),
         priors=PRIORS,
-        tables={"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
-        figures={"fit": figure_of_ranks},
+        **asked_of_ranks(order),
     )
 
 

@@ -6,7 +6,7 @@ with it inside models is asked by `entropy`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -77,11 +77,7 @@ def fit_benchmark(
 
     Raises UsageError as `crossed_table.cells`, for too large a table, and for an order of models that are not there.
     """
-    rows, warnings = cells(table, "an order of models")
-    models, categories, prompts = (rows[name].nunique() for name in ("model_id", "category", "prompt_id"))
-    refuse_large(rows, models * categories + prompts)
-    order, said = asked_order(rows, order)
-    warnings += said
+    rows, order, warnings = cells_and_order(table, order, lambda m, c, p: m * c + p)
     others = {
         **{name: _law(order, factor=factor) for name, factor in WIDER.items()},
         "normal errors of the same variance": _law(order, nu=ALMOST_NORMAL, wider=(NU / (NU - 2)) ** 0.5),
@@ -96,6 +92,28 @@ def fit_benchmark(
         warnings=warnings,
         reads=needing("model_id", "prompt_id", "category"),
     )
+
+
+def cells_and_order(
+    table: pd.DataFrame, order: Sequence[str] | None, size: Callable[[int, int, int], int]
+) -> tuple[pd.DataFrame, Sequence[str], list[str]]:
+    """Cells of models and prompts, the order that is asked about, and warnings; raises as `fit_benchmark`.
+
+    size: unknowns of so many models, categories and prompts.
+    """
+    rows, warnings = cells(table, "an order of models")
+    refuse_large(rows, size(*(rows[name].nunique() for name in ("model_id", "category", "prompt_id"))))
+    order, said = asked_order(rows, order)
+    return rows, order, [*warnings, *said]
+
+
+def asked_of_ranks(order: Sequence[str]) -> dict[str, Any]:
+    """What a law of ranks is asked and shows, by argument of `Law`."""
+    return {
+        "statements": {"order": partial(in_order, order)},
+        "tables": {"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
+        "figures": {"fit": figure_of_ranks},
+    }
 
 
 def asked_order(rows: pd.DataFrame, order: Sequence[str] | None) -> tuple[Sequence[str], list[str]]:
@@ -133,7 +151,6 @@ def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float
         of=partial(_of, arrays),
         quantities=_quantities,
         reported=("gain", *(f"{kind}_sd" for kind in KINDS), "share"),
-        statements={"order": partial(in_order, order)},
         statistics=_statistics,
         equations=(
             "log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε_mp,  ε_mp ~ t₄(0, σ_m)",
@@ -141,8 +158,7 @@ def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float
             "κ_c ~ N(0, s_κ²),  π_p ~ N(0, s_π²),  ξ_mc ~ N(0, s_ξ²);  κ and ξ sum to zero, π within each category",
         ),
         priors=PRIORS,
-        tables={"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
-        figures={"fit": figure_of_ranks},
+        **asked_of_ranks(order),
     )
 
 

@@ -192,7 +192,6 @@ def _unit(values: Array) -> Array:
         return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
 
 
-ArrayNull = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
 
@@ -201,7 +200,8 @@ class Null:
     """What makes no difference if the statement is false, and is therefore rearranged.
 
     y = effect of `columns` + means of `means` + residuals. Residuals move among rows within values of `within` (None:
-    they stay where they are; empty: among all rows), and means among values of `means` (empty: there are none).
+    they stay where they are; empty: among all rows), and means among values of `means` (empty: there are none), in
+    units of their standard deviations (`deviations_of_means`).
     Labs moved whole keep their clustering and cannot test whether labs matter, hence `across_labs`.
     """
 
@@ -273,7 +273,7 @@ class Rearranged:
             self.groups = pd.Index(rows[null.means].unique())
             self.group_places = rearrangements(np.zeros(len(self.groups), dtype=np.int64), m, rng)
 
-    def outcomes(self, rows: pd.DataFrame) -> ArrayNull:
+    def outcomes(self, rows: pd.DataFrame) -> Array:
         """Outcomes of a universe's rows, m × rows.
 
         Raises UsageError where two rows that may move are of one unit.
@@ -285,7 +285,9 @@ class Rearranged:
             codes, values = pd.factorize(rows[null.means])
             means = np.bincount(codes, residuals[0]) / np.bincount(codes)
             residuals = residuals - means[codes]
-            fitted = fitted + means[first_return(self.group_places, self.groups.get_indexer(values))][:, codes]
+            sd = deviations_of_means(residuals[0], means, np.bincount(codes))
+            moved = (means / sd)[first_return(self.group_places, self.groups.get_indexer(values))] * sd
+            fitted = fitted + moved[:, codes]
         if null.within is not None:
             if rows[null.unit].duplicated().any():
                 twice = rows.loc[rows[null.unit].duplicated(), null.unit].iloc[0]
@@ -294,7 +296,23 @@ class Rearranged:
         return np.asarray(fitted + residuals)
 
 
-def _fitted(rows: pd.DataFrame, null: Null, y: ArrayNull) -> ArrayNull:
+def deviations_of_means(residuals: Array, means: Array, sizes: Places) -> Array:
+    """Standard deviation of each group's mean, √(τ² + σ²/n): of one model it is less sure than of twelve.
+
+    residuals: within groups; means: off 0. σ² is their mean square, τ² by moments, at least 0 (the ANOVA estimator for
+    unequal n; Searle, Casella and McCulloch 1992, Variance Components, section 3.6). All are 1 where groups are of one
+    size, or nothing tells them apart.
+    """
+    n, k = int(sizes.sum()), sizes.size
+    if n == k or k < 2 or (sizes == sizes[0]).all():
+        return np.ones(k)
+    within = float(residuals @ residuals) / (n - k)
+    between = float(sizes @ np.square(means - sizes @ means / n)) - (k - 1) * within
+    variance = max(between / (n - float(sizes @ sizes) / n), 0.0) + within / sizes
+    return np.sqrt(variance) if (variance > 0).all() else np.ones(k)
+
+
+def _fitted(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     """Least squares on what is given, with a level for every group in which residuals move but whose means do not."""
     levels = null.within and not null.means
     design = [np.ones(len(rows)), *(rows[name].to_numpy(np.float64) for name in null.columns)]
@@ -432,7 +450,7 @@ def specification_curve(
     )
 
 
-def _joint(estimates: ArrayNull, draws: ArrayNull, above: bool) -> dict[str, Any]:
+def _joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
     """p of every universe and of the median of all, and where rearrangements put the curve; draws: universes × m."""
     m, side = draws.shape[1], 1.0 if above else -1.0
     medians, median = side * np.nanmedian(draws, axis=0), side * float(np.median(estimates))

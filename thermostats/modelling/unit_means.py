@@ -14,23 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling.columns import at_position, needing
+from thermostats.modelling.columns import needing
 from thermostats.modelling.draws import SEED, Array, Settings, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.means import checked_means, figure_of_means, outcome_rows, table_of_means
-from thermostats.modelling.pairs import (
-    MARGIN,
-    SHARE,
-    checked_pairs,
-    figure_of_pairs,
-    new_pair,
-    pairs_table,
-    statements_of_pairs,
-    table_of_power,
-)
-from thermostats.modelling.populations import numbered, sources_of
+from thermostats.modelling.means_of_models import asked_of_means, checked_means
+from thermostats.modelling.pairs import MARGIN, SHARE, asked_of_pairs, fitted_to_pairs
+from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import LOG
 
 REST = 0.05
@@ -91,10 +82,6 @@ def _law(outcome: str, group: str, scale: float) -> Law:
         name="unit means",
         of=partial(_of, outcome, group, scale),
         quantities=_quantities,
-        statements={
-            "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
-            "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
-        },
         equations=(
             f"mean of {outcome}_m over {group} ~ N(θ_m, s_0² + e_m²),  e_m² ~ inverse χ² about its estimate",
             "θ_m ~ N(c, s²)",
@@ -104,9 +91,7 @@ def _law(outcome: str, group: str, scale: float) -> Law:
             ("s", f"half-normal({scale:g})", why),
             ("s_0", f"half-normal({REST * scale:g})", "a twentieth of it: what the values of a mean do not show"),
         ),
-        tables={"means": table_of_means, "rows": partial(outcome_rows, outcome)},
-        figures={"fit": figure_of_means},
-        units=("model_id", group),
+        **asked_of_means(outcome, group),
     )
 
 
@@ -163,12 +148,12 @@ def _quantities(values: Mapping[str, Array], design: UnitMeansDesign) -> dict[st
     return {"mean": values["beta"] + units, "population": values["beta"][..., 0], "unit_sd": values["scale"][..., 0]}
 
 
-REST_PAIR_MEANS = 0.01
+REST_OF_LOGS = 0.01
 """Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
 PRIORS = (
     ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
     ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
-    ("s_0", f"half-normal({REST:g})", "what prompts do not show of a mean"),
+    ("s_0", f"half-normal({REST_OF_LOGS:g})", "what prompts do not show of a mean"),
 )
 
 
@@ -190,16 +175,15 @@ def fit_pair_means(
 
     Raises UsageError as `fit_invariance`.
     """
-    rows, warnings = checked_pairs(table, margin, only_related=only_related)
     others = {name: _pair_means_law(margin, factor) for name, factor in WIDER.items()}
-    return law_fitted(
+    return fitted_to_pairs(
         replace(_pair_means_law(margin), alternatives=others),
-        rows,
+        table,
+        estimand,
+        margin=margin,
+        only_related=only_related,
         seed=seed,
         settings=settings,
-        estimand=at_position(estimand, table),
-        sources=sources_of(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
-        warnings=warnings,
         reads=needing("pair"),
     )
 
@@ -210,8 +194,6 @@ def _pair_means_law(margin: float, factor: float = 1.0) -> Law:
         name="pair means",
         of=partial(_pair_means_of, factor),
         quantities=_pair_means_quantities,
-        reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
-        statements=statements_of_pairs(margin),
         statistics=_statistics,
         equations=(
             "mean log gain of the base ~ N(μ_j, s_0² + e_j²),  e_j and f_j standard errors over prompts, estimated",
@@ -219,9 +201,7 @@ def _pair_means_law(margin: float, factor: float = 1.0) -> Law:
             "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair",
         ),
         priors=PRIORS,
-        tables={"pairs": partial(pairs_table, margin), "new_pair": new_pair, "shown": table_of_power},
-        figures={"fit": partial(figure_of_pairs, margin)},
-        units=("heritage", "pair"),
+        **asked_of_pairs(margin),
     )
 
 
@@ -263,7 +243,7 @@ def _pair_means_made(
         X=np.block([[one[:, None], 0 * one[:, None]], [-slope[:, None], one[:, None]]]),
         sd=np.full(2, factor * SHARE),
         blocks={"level": np.concatenate([unit, -slope[:, None] * unit]), "change": np.concatenate([nothing, unit])},
-        prior=HalfNormals((factor * SHARE, factor * SHARE, factor * REST_PAIR_MEANS)),
+        prior=HalfNormals((factor * SHARE, factor * SHARE, factor * REST_OF_LOGS)),
         error=error,
         freedom=freedom,
     )

@@ -25,7 +25,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from numpy.typing import ArrayLike
 
 from thermostats.formatting import SUPERSCRIPT, WHOLE, number, short_name
-from thermostats.plots.labels import name_ends, place_labels
+from thermostats.plots.point_names import name_ends, place_labels
 
 
 class Mark(NamedTuple):
@@ -216,6 +216,14 @@ def forest(
     return axes
 
 
+def curve(axes: Axes, x: pd.Series, y: pd.Series, inside: pd.Series) -> Axes:
+    """A curve whose part `inside` is drawn strong, with a mark at its highest point."""
+    axes.plot(x, y, color=MUTED, linewidth=1.0)
+    axes.plot(x[inside], y[inside], color=PLAIN.color, linewidth=2.4, solid_capstyle="round")
+    axes.scatter(x[y.idxmax()], y.max(), color=PLAIN.color, marker=PLAIN.marker, s=44, **POINT)
+    return axes
+
+
 def slopes(
     table: pd.DataFrame,
     axes: Axes,
@@ -402,7 +410,8 @@ def _by_lab(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
 
 
 def _short(names: Iterable[object]) -> list[str]:
-    return [short_name(str(name)) for name in names]
+    """Models without their owners; what has blanks is no model's name."""
+    return [name if " " in name else short_name(name) for name in map(str, names)]
 
 
 def _words(label: str) -> str:

@@ -387,6 +387,8 @@ INCHES_A_TIP = 0.18
 """Height of a tip."""
 RIGHT = 1.45
 """Where the axes end, in heights of the tree: names of tips stand to the right of it."""
+FIRST, AMID, LETTER = 7.5, 6.5, 0.55
+"""Sizes of names beside the root and on branches, in points, and the width of a letter in sizes."""
 ROOM = 0.8
 """Inches of a branch of length 1 on which there is room for the name of a model amid the tree."""
 
@@ -418,7 +420,6 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
         figure.set_figheight(max(figure.get_figheight(), INCHES_A_TIP * (y.max() + 1) + 1))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xlim(-0.06 * x.max(), x.max() * RIGHT)
     axes.set_xticks(axes.get_xticks()[(axes.get_xticks() >= 0) & (axes.get_xticks() <= x.max())])
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
@@ -432,21 +433,35 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
-    """Tips by name at their right, others at their branches; of models on short branches only parents of several."""
-    look: dict[str, Any]
-    inches = axes.get_window_extent().width / axes.figure.dpi / (RIGHT * x.max())
+    """Tips by name at their right, what hangs on the root at the left of it, others on their branches where they fit.
+
+    Of models on short branches only parents of several have their names.
+    """
+    figure = axes.get_figure(root=True)
+    width = axes.get_window_extent().width / (figure.dpi if figure else 1)
     descendants = Counter(parent for parents in tree.parents for parent in parents)
+    first = [i for i, parents in enumerate(tree.parents) if parents and not tree.parents[parents[0]] and descendants[i]]
+    left = max((LETTER * FIRST * len(_named(tree.names[i])) / 72 for i in first), default=0.0)
+    inches = max(width - left, 1.0) / (RIGHT * x.max())
+    axes.set_xlim(-0.06 * x.max() - left / inches, x.max() * RIGHT)
     for i, name in enumerate(tree.names):
+        look: dict[str, Any] = {"fontsize": AMID, "va": "bottom", "ha": "right", "color": "0.4"}
         if not descendants[i]:
-            text, place, look = short_name(name), (4, 0), {"fontsize": 8, "va": "center", "color": "0.1"}
-        elif tree.parents[i] and (inches > ROOM or "/" not in name or descendants[i] > 1):
-            text = short_name(name) if "/" in name else name.split(": ")[-1]
-            below = tree.heights[i] > 1  # a family under its branch, so that a lab of one family keeps off it
-            place = (-3, -2) if below else (-3, 2)
-            look = {"fontsize": 6.5, "va": "top" if below else "bottom", "ha": "right", "color": "0.4"}
+            at, place, look = x[i], (4, 0), {"fontsize": 8, "va": "center", "color": "0.1"}
+        elif i in first:
+            at, place, look = 0.0, (-5, 0), {"fontsize": FIRST, "va": "center", "ha": "right", "color": "0.2"}
+        elif tree.parents[i] and ("/" not in name or inches > ROOM or descendants[i] > 1):
+            at, place = x[i], (-3, 1)
+            if (LETTER * AMID * len(_named(name)) + 9) / 72 > inches * (x[i] - x[tree.parents[i][0]]):
+                continue
         else:
             continue
-        axes.annotate(text, (x[i], y[i]), place, textcoords="offset points", **look)
+        axes.annotate(_named(name), (at, y[i]), place, textcoords="offset points", **look)
+
+
+def _named(name: str) -> str:
+    """A model without its owner, a family without its lab."""
+    return short_name(name) if "/" in name else name.rpartition(": ")[2]
 
 
 def _rows(tree: Tree) -> np.ndarray:

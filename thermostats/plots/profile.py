@@ -49,7 +49,7 @@ def profile(
 
     Raises UsageError for a model without such rows, a quantity, position or file that there is not.
     """
-    path = _file(figure)
+    path = figure_file(figure)
     with column_style():
         drawn = axes if axes is not None else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         if isinstance(models, pd.DataFrame):
@@ -61,14 +61,20 @@ def profile(
                 raise UsageError(what, where="models", got=len(asked), allowed=f"1 to {MOST}")
             _lines(shared_runs([values_of(model, quantity, position, data) for model in asked]), drawn, quantity)
             drawn.set_title(f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}")
-        canvas = drawn.get_figure(root=True)
-        if path is not None and canvas is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            canvas.savefig(path, dpi=RESOLUTION, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        if path is not None:
+            write_figure(drawn, path)
     return drawn
 
 
-def _file(figure: str | Path | None) -> Path | None:
+def write_figure(axes: Axes, path: Path) -> None:
+    """Write the figure of axes to a file, the same bytes of the same figure."""
+    if (canvas := axes.get_figure(root=True)) is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        canvas.savefig(path, dpi=RESOLUTION, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+
+
+def figure_file(figure: str | Path | None) -> Path | None:
+    """The file that a figure is to be written to; UsageError for a kind of file that there is not."""
     path = None if figure is None else Path(figure)
     if path is not None and path.suffix.lower() not in FORMATS:
         what, step = "no such kind of figure", f"figure={str(path.with_suffix('.svg'))!r}"

@@ -17,6 +17,7 @@ from thermostats.claims.finding import Undrawn, must_agree
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.scripts import by_law
 from thermostats.claims.stored import digest_of
+from thermostats.claims.study import named
 from thermostats.reporting import names as called
 from thermostats.reporting import snapshot
 from thermostats.reporting.claim_page import Entry, claim_files, read_entry
@@ -25,7 +26,6 @@ from thermostats.reporting.pages import PAGES
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.data import data_text
-from thermostats.reporting.pages.means import means_text
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
 from thermostats.reporting.pages.undrawn import with_earlier
@@ -35,9 +35,9 @@ from thermostats.reporting.state import (
     BUNDLE,
     DATA,
     FILES,
+    GROWTH,
     INDEX,
     LINKS,
-    MEANS,
     METHODS,
     Record,
     State,
@@ -66,8 +66,10 @@ class About:
     def files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
         state = self.state
-        if name == MEANS:
-            return {"means.md": means_text(self._entries()).encode()}
+        if name == GROWTH:
+            findings = [finding for entry in self._entries() if not entry.error for finding in entry.findings]
+            made: dict[str, bytes] = named(state.account).files(findings, state.evidence.fork())
+            return made
         if name == METHODS:
             return {"methods.md": methods_text().encode()}
         if name == DATA:
@@ -87,7 +89,7 @@ class About:
 
     def _index_text(self) -> str:
         state = self.state
-        others = (*(name for name in (MEANS, METHODS, DATA) if name in state.about), *state.made())
+        others = (*(name for name in (GROWTH, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: PAGES[name].title if name in PAGES else name.capitalize() for name in others}
         return index_page.index_text(self._entries(), titles, sets=self._sets(), command=state.command)
 

@@ -13,6 +13,7 @@ from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY, OURS
 
 OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
+BUILT_ON = "what that study builds on: the stream as a sum, sheaves and their Laplacians"
 OF_OTHERS = "rows joined from this source; add its authors"
 
 
@@ -45,11 +46,13 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     for library in libraries:
         if installed := versions(library.key):
             library.fields["note"] = f"version {installed[library.key]}"
-    held = [study.citation for study in studies().values() if study.source in set(published["doi"]) and study.citation]
+    used_studies = [study for study in studies().values() if study.source in set(published["doi"])]
+    held = [(study.citation, OF_STUDY) for study in used_studies if study.citation]
+    held += [(entry, BUILT_ON) for study in used_studies for entry in study.builds_on]
     others = sorted(used - {OURS, NURSERY, *published["file"]})
     return (
         package,
-        *(Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, OF_STUDY) for e in held),
+        *(Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, why) for e, why in held),
         *libraries,
         *(Citation("misc", f"source{i}", {"title": f"{{{name}}}"}, OF_OTHERS) for i, name in enumerate(others, 1)),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -26,7 +27,7 @@ from thermostats.modelling import checks, draws
 from thermostats.reporting.names import folder_of
 from thermostats.reporting.pages.universes import universes_of
 from thermostats.reporting.posteriors import inputs_of
-from thermostats.reporting.render import Files, Text, slug, text
+from thermostats.reporting.render import Files, Text, link, slug, text
 
 FACTS = {"said" if item.name == "statement" else item.name: item.name for item in fields(Claim) if item.compare}
 """Keys of a claim in its file, and the fields that they hold."""
@@ -137,8 +138,6 @@ PLACES = {
     "rank": "computation",
 }
 """Section of a panel by a part of its name; any other stands with the posterior."""
-UNFOLDED = {"prior": "posterior", "robust": "sensitivity"}
-"""Sections of the first finding that are not folded, and where others have what stands in them."""
 LEVELS = {
     "side": "side",
     "box": "box",
@@ -190,58 +189,77 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
 def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     """A part of the page for every finding on its own set; the first figure that one has heads the page."""
     lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
+    names = _short_names([each.finding for each in made])
     parts = [
-        _part(number, each, files, number == lead)
+        _part(number, each, files, number == lead, names[each.finding.id])
         for number, each in enumerate(made, 1)
         if not each.finding.sample.view_of
     ]
     if lead:
         parts[lead - 1]["figure"], parts[0]["figure"] = Text(), parts[lead - 1]["figure"]
+    fitted = next((part["number"] for part in parts if part["posterior"]), 0)
     rules = [part["finding"].criterion.words for part in parts]
-    return [part | {"ruled_by": rules.index(rule) + 1} for part, rule in zip(parts, rules, strict=True)]
+    return [
+        part | {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
+        for part, rule in zip(parts, rules, strict=True)
+    ]
 
 
-def _part(number: int, made: Made, files: Files, is_lead: bool) -> dict[str, Any]:
+def _short_names(findings: Sequence[Finding]) -> dict[str, str]:
+    """What files of a finding are called after: its name, with what it is asked over where that tells it apart."""
+    ids = dict.fromkeys(finding.id for finding in findings)
+    asked = Counter(id_.split(".")[1] for id_ in ids)
+    return {id_: slug(id_.split(".")[1] if asked[id_.split(".")[1]] == 1 else id_.partition(".")[2]) for id_ in ids}
+
+
+def _part(number: int, made: Made, files: Files, is_lead: bool, called: str) -> dict[str, Any]:
     """What a template shows of a finding: figure, table, curve, published figures, worst worlds, posterior."""
-    finding, suffix = made.finding, "" if number == 1 else f"-{number}"
-    figure, table = Text(), Text()
+    finding, suffix = made.finding, "" if number == 1 else f"-{called}"
+    figure, table, data = Text(), Text(), ""
+    if finding.table is not None:
+        data = f"table{suffix}.csv"
+        table = files.table(finding.table, f"Numbers behind finding {number}", data)
     if made.figure:
         name = f"figure{'' if is_lead else suffix}.svg"
-        figure = files.figure(made.figure, name, finding.figure.caption or finding.plain)
-    if finding.table is not None:
-        table = files.table(finding.table, f"Numbers behind finding {number}", f"table{suffix}.csv")
+        figure = files.figure(made.figure, name, finding.figure.caption or finding.plain, data)
     published, reproduced = (
         {name: float(value) for name, value in figures.items()}
         for figures in (finding.audit.published, finding.audit.reproduced)
     )
     return {
         **{"finding": finding, "number": number, "figure": figure, "table": table},
-        "universes": universes_of(finding, number, files),
+        "universes": universes_of(finding, number, suffix, files),
         "compared": formatting.comparison(published, reproduced),
-        **_levels(finding, suffix, files),
+        **_levels(finding, number, suffix, files),
         **_posterior(made, number, suffix, files),
     }
 
 
-def _levels(finding: Finding, suffix: str, files: Files) -> dict[str, Any]:
-    """The worst worlds of the rule as a table, and its power at the declared size."""
+def _levels(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any]:
+    """The worst worlds of the rule and its power: a table of the first finding, of others a file."""
     known = finding.criterion.levels
     if known is None:
         return {"levels": Text()}
-    shown = known[known["box"] != POWER]
+    name, shown = f"worlds{suffix}.csv", known[known["box"] != POWER]
     label, excerpt = "The rule in its worst simulated worlds", shown[list(LEVELS)].rename(columns=LEVELS)
-    return {"levels": files.table(known, label, f"worlds{suffix}.csv", excerpt=excerpt)}
+    table = files.table(known, label, name, excerpt=excerpt)
+    return {"levels": table if number == 1 else link(name, name)}
 
 
 def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
-    """The fitted model, how many models and groups it rests on, its intervals, and its figures and tables by place."""
+    """The fitted model, how many models and groups it rests on, its intervals, figures and tables by place, and files.
+
+    The page shows those of the first finding with a fit; of others it lists the files.
+    """
     sample, posterior = made.finding.sample, made.finding.posterior
     if not isinstance(posterior, FittedModel):
         return {"posterior": None, "undrawn": posterior}
+    before = set(files.contents)
     placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
-    for name, other in UNFOLDED.items():
-        if number > 1:
-            placed[other] = placed[name] + placed[other]
+    written = [name.rpartition("/")[2] for name in files.contents if name not in before]
+    if number > 1:
+        placed["posterior"] = placed["prior"] + placed["posterior"]
+        placed["sensitivity"] = placed["robust"] + placed["sensitivity"]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
     rests_on = [formatting.plural(n, noun) for n, noun in numbered if n]
     return {
@@ -250,6 +268,7 @@ def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, 
         "rests_on": rests_on,
         "intervals": _kinds(posterior),
         "placed": placed,
+        "files": [link(name, name) for name in written],
     }
 
 
@@ -262,12 +281,16 @@ def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Comp
 
 
 def _on_other_sets(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row."""
+    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row.
+
+    The page folds all but those of the first question that is put to others.
+    """
     views = [finding for finding in findings if finding.sample.view_of]
     carried = [view for view in views if view.verdict != UNMEASURED]
     first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
     short = [view for name, view in first.items() if name not in {other.sample.evidence for other in carried}]
-    return [{"finding": view, "by_p": _decided_by_p(view)} for view in (*carried, *short)]
+    leading = views[0].id if views else ""
+    return [{"finding": view, "by_p": _decided_by_p(view), "leads": view.id == leading} for view in (*carried, *short)]
 
 
 def _decided_by_p(finding: Finding) -> bool:
@@ -322,7 +345,8 @@ def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: 
 
     def add(section: str, frame: pd.DataFrame, label: str, name: str = "", excerpt: pd.DataFrame | None = None) -> None:
         excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
-        placed[section].append(files.table(frame, label, f"{stem}-{name or slug(label)}.csv", excerpt=excerpt))
+        called = f"{stem}-{name or slug(re.split(r'[:(,]', label)[0])}.csv"
+        placed[section].append(files.table(frame, label, called, excerpt=excerpt))
 
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")

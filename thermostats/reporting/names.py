@@ -21,6 +21,11 @@ def folder_of(claim: str) -> str:
     return claim.lower()
 
 
+def single_name(script: Path) -> str:
+    """File of a claim's page for sending: `c03-heritage-sign.html` of the script `c03_heritage_sign.py`."""
+    return f"{script.stem.replace('_', '-')}.html"
+
+
 def findings_name(claim: str) -> str:
     """File of a claim's findings within the report."""
     return f"{folder_of(claim)}/findings.json"

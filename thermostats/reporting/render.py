@@ -52,11 +52,12 @@ class Files:
         self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
         return table(frame if excerpt is None else excerpt, label, name)
 
-    def figure(self, svg: bytes, name: str, caption: str) -> Text:
-        """A figure with its caption, which is its alternative text."""
+    def figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
+        """A figure with its caption, which is its alternative text; `data`: the file of its numbers."""
         self.add(name, svg)
         alt = formatting.markdown(caption)
-        return Text(f"![{alt}]({name})\n\n{alt}")
+        file = f'{name} "{data}"' if data else name
+        return Text(f"![{alt}]({file})\n\n{alt}")
 
     def add(self, name: str, content: bytes) -> None:
         """Keep a file; `name` is relative to the page."""
@@ -383,7 +384,20 @@ class _Renderer(RendererHTML):
         if self.is_claims:
             return str(drawn)
         scrolls = f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
-        return f"<figure>{scrolls}<figcaption>{symbols(label)}</figcaption></figure>"
+        title = formatting.first_sentences(label, 1)
+        files = self._downloads({"Figure": source, "Data": str(tokens[i].attrs.get("title", ""))})
+        below = " ".join(filter(None, [symbols(label[len(title) :].strip()), files]))
+        return f'<figure><p class="title">{symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
+
+    def _downloads(self, files: dict[str, str]) -> str:
+        """Links to what lies beside the page; none where it is sent alone."""
+        links = {words: self.links(file) for words, file in files.items() if file}
+        made = (
+            f'<a href="{escape(at["href"])}" download="{escape(at.get("download", files[words]))}">{words}</a>'
+            for words, at in links.items()
+            if at
+        )
+        return " · ".join(made)
 
     def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         end = next(j for j in range(i, len(tokens)) if tokens[j].type == "thead_close")

@@ -12,9 +12,9 @@ from thermostats.claims.scripts import chosen, scripts
 from thermostats.errors import DataError, UsageError, listed
 from thermostats.formatting import plural
 from thermostats.next_steps import command
-from thermostats.reporting.names import CHECKSUMS, SNAPSHOT, TABLE
+from thermostats.reporting.names import CHECKSUMS, INDEX, SNAPSHOT, TABLE, folder_of, single_name
 from thermostats.reporting.posteriors import shipped_snapshot
-from thermostats.reporting.state import ABOUT, NEW, State, counted, read_manifest
+from thermostats.reporting.state import ABOUT, NEW, State, counted, read_manifest, write_files
 from thermostats.settings import CALIBRATE_VARIABLE, DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
 from thermostats.tables import folders
 from thermostats.tables.folders import only_writer
@@ -73,6 +73,7 @@ def report(
     thorough: bool = False,
     calibrate: bool = False,
     snapshot: bool = False,
+    single_file: bool = False,
     processes: int | None = None,
 ) -> ReportRun:
     """Run the analyses whose script, code or rows changed and write the report; with `check`, only list the stale ones.
@@ -84,17 +85,22 @@ def report(
     under other priors and without each unit, which takes minutes a claim; else that is done for exact fits alone.
     calibrate: run all, and simulate rules on rows whose design no table knows, at most 20 CPU-seconds a finding.
     snapshot: draw, and write the files that are kept under version control, too, of all claims that the folder has.
+    single_file: write the page of each claim named as one HTML file for sending, too, figures inside.
     processes: analyses run side by side in so many; 1: in this one.
 
     Raises UsageError for an unknown claim or folder, and for a snapshot that would lose claims, before anything
     is written; DataError where a table is damaged or
-    a file cannot be written.
+    a file cannot be written, or a page is too large for one file.
     """
     if not isinstance(out, (str, Path)):
         raise UsageError("give the path of the report's folder", got=repr(out)[:60], allowed="text or a path")
     started, folder, claims = time.perf_counter(), Path(out), listed(claims, "claims")
     paths = scripts(analyses if analyses is not None else folders.shipped("analyses"))
     ids, tables = chosen(claims, paths), folders.data_folder(data)
+    if single_file and claims is None:
+        raise UsageError(
+            "one file a claim", allowed="claims by name", next_step=command("report", ids[0], "--single-file")
+        )
     written: list[str] = []
     removed: list[str] = []
     with nullcontext() if check else only_writer(folder):
@@ -119,6 +125,8 @@ def report(
                 written, removed = build(
                     state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough or calibrate
                 )
+        if single_file:
+            written += _single_files(state, ids)
     statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
@@ -126,6 +134,18 @@ def report(
     files = tuple(sorted(written)), tuple(sorted(removed))
     copies = len(state.layout.copied.keys() & set(written)) if written else 0
     return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, copies, _differences(state))
+
+
+def _single_files(state: State, ids: Sequence[str]) -> list[str]:
+    """Write the pages of claims that the report has as one file each, called after their scripts; their names."""
+    from thermostats.reporting.pages.bundle import single  # noqa: PLC0415 - renders
+    from thermostats.reporting.render import Page  # noqa: PLC0415
+
+    made = {}
+    for claim in set(ids) - set(state.errors):
+        page = Page(state.file_of(claim), (state.out / folder_of(claim) / INDEX).read_text(encoding="utf-8"))
+        made[single_name(state.scripts[claim])] = single(page, lambda name: (state.out / name).read_bytes())
+    return write_files(state.out, made)
 
 
 def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], options: Sequence[str] = ()) -> str:

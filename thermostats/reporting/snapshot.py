@@ -80,7 +80,8 @@ def first_screen(claim: str, page: str) -> str:
     head = re.sub(r"\n## Specification curve\n.*?(?=\n## |\Z)", "", head, flags=re.DOTALL)
     head = head.replace(" · [Specification curve](#specification-curve)", "")
     head = head.replace("[rule changed](#history)", "rule changed")
-    head = head.replace("](figure.svg)", f"]({folder_of(claim)}.svg)").replace("](../index.md)", "](index.md)")
+    head = re.sub(r'\]\(figure\.svg( "[^"]*")?\)', f"]({folder_of(claim)}.svg)", head)
+    head = head.replace("](../index.md)", "](index.md)")
     return (
         f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, checks, sensitivity.\n"
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thermostats.claims.scripts import with_words
-from thermostats.claims.study import named, studies
+from thermostats.claims.study import account_of, named, studies
 from thermostats.errors import DataError
 from thermostats.formatting import listed, plural
 from thermostats.reporting.names import CHECKSUMS, MANIFEST, findings_name, folder_of
@@ -233,7 +233,7 @@ class Layout:
                 yield Listed(path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small)
 
 
-INDEX, MEANS, METHODS, DATA, BUNDLE = "index", "means", "methods", "data", "bundle"
+INDEX, GROWTH, METHODS, DATA, BUNDLE = "index", "growth", "methods", "data", "bundle"
 ABOUT = tuple(name for name, page in PAGES.items() if page.at_once)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
@@ -279,7 +279,13 @@ class State:
     @cached_property
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their order."""
-        return tuple(name for name in ABOUT if self.all_claims or name == INDEX or name in self.records)
+        there = (name for name in ABOUT if self.all_claims or name == INDEX or name in self.records)
+        return tuple(name for name in there if name != GROWTH or self.account)
+
+    @cached_property
+    def account(self) -> str:
+        """Module of the page that weighs claims; empty where the report has none of them."""
+        return account_of(self.claims)
 
     @cached_property
     def navigation(self) -> dict[str, str]:
@@ -361,7 +367,7 @@ class State:
 
     def bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
-        order = [INDEX, MEANS, *self.claims, *self.pages, METHODS, DATA]
+        order = [INDEX, GROWTH, *self.claims, *self.pages, METHODS, DATA]
         files = {self.file_of(name): self.records[name].files for name in order if name in self.records}
         return {file: digests.get(file, "") for file, digests in files.items() if (self.out / file).is_file()}
 

@@ -11,7 +11,7 @@ from thermostats.claims.scripts import chosen
 from thermostats.errors import listed
 from thermostats.reporting.names import check_written, findings_file
 from thermostats.reporting.snapshot import read_findings
-from thermostats.tables.evidence import ALL, check_set, is_asked
+from thermostats.tables.evidence_sets import ALL, check_set, is_asked
 
 
 def findings(

@@ -27,6 +27,7 @@ A mapping file is TOML, and a dict has the same entries::
     norm = "norm"
     last = "normed"
     states = "inputs"             # or "outputs"; needed where there are fewer than L + 1
+    form = "raw"                  # or "centred", of the stream less its mean; needed of hooks of TransformerLens
 
 A dict of names alone, `{"block": "layer", "growth": "gain_block"}`, is the part [columns]. Recipes (`RECIPES`) say
 besides what their columns may be called, `[aliases]`, and which rows count, `[only]`.
@@ -158,7 +159,17 @@ STATES = {INPUTS: "they are what enters the blocks", OUTPUTS: "they are what lea
 """What `states` of `[norms]` may be."""
 STREAM, NORMED, UNKNOWN = "stream", "normed", "unknown"
 LAST = (STREAM, NORMED, UNKNOWN)
-ENTRIES = {**NEEDED_NORMS, "states": " or ".join(STATES), "counted_from": "0 or 1, number of the first block's state"}
+RAW, CENTRED = FORMS = ("raw", "centred")
+"""Whether norms are those of the stream, or of what is left of it without its mean over channels."""
+READ_COLUMNS = {"norm_in": "read_norm", "gain_block": "gain_read"}
+"""Columns of norms of the stream → of norms of what LayerNorms read of it."""
+NO_RAW = "the stream was centred, so norms of the stream itself are not known"
+ENTRIES = {
+    **NEEDED_NORMS,
+    "states": " or ".join(STATES),
+    "counted_from": "0 or 1, number of the first block's state",
+    "form": " or ".join(FORMS),
+}
 EARLIER = {"first": 'states = "outputs" and counted_from = 0 say that state 0 leaves block 1'}
 """Entries of earlier versions, and what says the same now."""
 HOOK = re.compile(r"(?:blocks\.)?(\d+)(?:\.hook_resid)?_(pre|post)")
@@ -182,11 +193,14 @@ def gains_from_norms(
     for `inputs`, x_1 for `outputs`. All other columns say whose norms they are. last: whether x_L is the stream, or
     `normed` as the last of the hidden states of transformers is, or `unknown`; then the gain of block L is not known.
 
-    models: `n_layers` and `norm_place` of the model of each row, missing where it is not known.
+    form: `centred` norms, as TransformerLens has them by default, are what LayerNorms read of the stream: `read_norm`
+    and `gain_read` take the place of `norm_in` and `gain_block`, which no centred stream has.
 
-    Raises UsageError where an entry or a column is missing or it is not said what the states are; DataError for states
-    that are no states, norms that are not above 0, two norms for one state, and normed states of a model without a
-    final norm.
+    models: `n_layers`, `norm_place` and `norm_kind` of the model of each row, missing where it is not known.
+
+    Raises UsageError where an entry or a column is missing or it is not said what the states are, or of hooks of
+    TransformerLens in which form; DataError for states that are no states, norms that are not above 0, two norms for
+    one state, normed states of a model without a final norm, and centred norms of one that does not subtract a mean.
     """
     check_entries(norms, where)
     for name in ("state", "norm"):
@@ -194,7 +208,8 @@ def gains_from_norms(
             raise unknown(f"the column of {name}s is missing", norms[name], map(str, frame), where=where)
     others = [name for name in frame if name not in (norms["state"], norms["norm"])]
     facts = pd.DataFrame(index=frame.index) if models is None else models
-    facts = facts.reindex(columns=["n_layers", "norm_place"])
+    facts = facts.reindex(columns=["n_layers", "norm_place", "norm_kind"])
+    form = _form(frame[norms["state"]], facts, norms, where)
     rows = frame[others].assign(norm=numbers_of(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64"))
     if wrong := frame.loc[~(rows["norm"] > 0), norms["norm"]].tolist():
         raise DataError("a norm is a number above 0", where=where, got=repr(wrong[0]))
@@ -211,9 +226,40 @@ def gains_from_norms(
     gains = rows if norms["last"] == STREAM else rows[~last]
     normed = rows[last].rename(columns={"gain_block": "normed_gain"}) if norms["last"] == NORMED else rows[:0]
     of_gains = [*others, "layer", "norm_in", "gain_block"]
+    gains = gains[of_gains].reset_index(drop=True)
     return (
-        gains[of_gains].reset_index(drop=True),
+        as_read_of(gains) if form == CENTRED else gains,
         normed.reindex(columns=[*others, "normed_gain"]).reset_index(drop=True),
+    )
+
+
+def as_read_of(gains: pd.DataFrame) -> pd.DataFrame:
+    """Gains of a centred stream as read gains; of the stream itself there are none, and the reason stands with them."""
+    return gains.rename(columns=READ_COLUMNS).assign(missing=NO_RAW)
+
+
+def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], where: object) -> str:
+    """The form of norms; asked for where TransformerLens named the states of a model that it centres by default."""
+    form, whole = str(norms.get("form", "")), facts["norm_kind"].eq("RMSNorm") | facts["norm_place"].eq("post")
+    if form == CENTRED and whole.any():
+        raise DataError(
+            "blocks of this model do not subtract the mean of what they read, so its centred norms are no read norms",
+            where=where,
+            got=f"form = {CENTRED}",
+            remedy=Remedy(when="where the tool left the stream as it is, as TransformerLens does", words={"form": RAW}),
+        )
+    hooks = states.astype(str).str.fullmatch(HOOK.pattern) | states.eq(FINAL)
+    if form or not (hooks & ~whole).any():
+        return form or RAW
+    raise UsageError(
+        "TransformerLens folds norms and centres the stream unless it is loaded without processing: in which form?",
+        where=where,
+        got=f"states such as {states[hooks & ~whole].iloc[0]}",
+        allowed=", ".join(f'form = "{name}"' for name in FORMS),
+        remedy=(
+            Remedy(when="if loaded by from_pretrained_no_processing", words={"form": RAW}),
+            Remedy(when="if loaded by from_pretrained", words={"form": CENTRED}),
+        ),
     )
 
 
@@ -227,9 +273,19 @@ def check_entries(norms: Mapping[str, Any], where: object) -> None:
             raise UsageError(f"[norms] has no {name} any more", where=where, next_step=EARLIER[name])
         if name not in ENTRIES:
             raise unknown("[norms] has no such entry", name, ENTRIES, where=where)
-    for name, what, values in (("last", "kind of last state", LAST), ("states", "kind of states", STATES)):
+    kinds = (
+        ("last", "kind of last state", LAST),
+        ("states", "kind of states", STATES),
+        ("form", "form of norms", FORMS),
+    )
+    for name, what, values in kinds:
         if name in norms and norms[name] not in values:
             raise unknown(f"no such {what}", norms[name], values, where=where)
+    if norms.get("form") == CENTRED and norms["last"] == NORMED:
+        step = f'last = "{STREAM}" or last = "{UNKNOWN}"'
+        raise UsageError(
+            "a normed last state is over the raw stream", where=where, got="form = centred", next_step=step
+        )
     if norms.get("counted_from", 0) not in (0, 1):
         raise UsageError("states count from 0 or from 1", where=where, got=f"counted_from = {norms['counted_from']!r}")
 
@@ -370,11 +426,12 @@ def load_map(
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
     states: str = "",
+    form: str = "",
 ) -> ColumnMap:
     """A mapping from a file or a dict with further constants, over the recipe of this name, if there is one.
 
     table: where the mapping does not say it; else it follows from the columns of ours that the mapping names.
-    states: what the states of `[norms]` are, as there.
+    states, form: what the states and norms of `[norms]` are, as there.
 
     Raises UsageError where there is no such file or recipe, it is not TOML, it names a table or column that there is
     not, or a constant is not what its column holds.
@@ -396,7 +453,7 @@ def load_map(
     filled = {*loaded.columns.values(), *loaded.constants}
     aliases = {ours: names for ours, names in beneath.aliases.items() if ours not in filled}
     mapping = _over(replace(beneath, aliases=aliases), loaded)
-    mapping = replace(mapping, norms=_of_states(mapping.norms, loaded.norms, states, where))
+    mapping = replace(mapping, norms=_of_states(mapping.norms, loaded.norms, {"states": states, "form": form}, where))
     if not mapping.table:
         mapping = replace(mapping, table=_table_of(mapping, where))
     _check(mapping, where)
@@ -409,10 +466,11 @@ def load_maps(
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
     states: str = "",
+    form: str = "",
 ) -> list[ColumnMap]:
     """As `load_map`; a mapping of models with named gains (`tables/model_gains.py`) is one of each table."""
-    if table or recipe or states:
-        return [load_map(source, table, recipe, constants, states)]
+    if table or recipe or states or form:
+        return [load_map(source, table, recipe, constants, states, form)]
     content = dict(source) if isinstance(source, Mapping) else _read(Path(source))
     if constants and not set(content) <= set(ENTRIES_COLUMN_MAP):
         content = {"columns": content}
@@ -422,15 +480,19 @@ def load_maps(
     return [load_map(each) for each in several] if len(several) > 1 else [load_map(source, None, "", constants)]
 
 
-def _of_states(norms: Mapping[str, Any], stated: Mapping[str, Any], states: str, where: object) -> Mapping[str, Any]:
+def _of_states(
+    norms: Mapping[str, Any], stated: Mapping[str, Any], given: Mapping[str, str], where: object
+) -> Mapping[str, Any]:
     """`[norms]` with what its states are. A recipe's `normed` is of the last of L + 1; of outputs it is not known.
 
-    stated: what the user's own `[norms]` says.
+    stated: what the user's own `[norms]` says. given: entries over it, empty ones left out.
     """
-    if states and not norms:
+    given = {name: value for name, value in given.items() if value}
+    if given and not norms:
         allowed = "states of norms: a recipe of norms, or a mapping with [norms]"
-        raise UsageError("these rows have no states", where=where, got=f"states = {states!r}", allowed=allowed)
-    norms = {**norms, **({"states": states} if states else {})}
+        got = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+        raise UsageError("these rows have no states", where=where, got=got, allowed=allowed)
+    norms = {**norms, **given}
     unknown_last = norms.get("states") == OUTPUTS and norms.get("last") == NORMED and "last" not in stated
     return {**norms, "last": UNKNOWN} if unknown_last else norms
 

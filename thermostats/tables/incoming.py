@@ -90,7 +90,7 @@ def read(source: Source) -> pd.DataFrame:
         raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
     except NamelessIndexError as error:
         again = Remedy(when="without its index", file=f"pd.read_csv({written(str(path))}, index_col=0)")
-        step = "an index is left out by df.to_csv(path, index=False)"
+        step = "an index is left out by df.to_csv(PATH, index=False)"
         raise DataError(f"file is damaged: {error}", where=path, next_step=step, remedy=again) from error
     except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
         raise DataError(f"file is damaged: {error}", where=path, next_step="correct it or save it again") from error
@@ -297,7 +297,7 @@ LINE_END = "\x1e\r\n"
 """No text may hold it: earlier versions took it for the end of a line."""
 QUOTED = re.compile('[,"\r\n\x1e]')
 """A text with one of these stands in quotes."""
-BLOCK_CSV_LINES = 250_000
+LINES_AT_ONCE = 250_000
 """Rows that are made text at once."""
 
 
@@ -318,7 +318,7 @@ def csv_lines(checked: pd.DataFrame, name: str) -> Lines:
     """Rows of table `name`, or of some of its columns, as text. Raises DataError where a text holds `LINE_END`."""
     header = ",".join(checked.columns).encode() + b"\n"
     blocks = [
-        _lines(checked.iloc[start : start + BLOCK_CSV_LINES], name) for start in range(0, len(checked), BLOCK_CSV_LINES)
+        _lines(checked.iloc[start : start + LINES_AT_ONCE], name) for start in range(0, len(checked), LINES_AT_ONCE)
     ]
     sizes = [np.zeros(0, dtype=np.int64), *(pc.binary_length(lines).to_numpy() for lines in blocks)]
     body = b"".join(_content(lines) for lines in blocks)

@@ -125,3 +125,11 @@ def effects(model: str, how: str) -> dict[str, Mapping[str, Any]]:
             raise unknown(f"the table of moves has no such {what}", name, sorted(set(rows[column])))
         rows = rows[rows[column] == name]
     return {str(row["quantity"]): row for row in rows.to_dict("records")}
+
+
+def raw_and_read() -> pd.DataFrame:
+    """Trained models of `table` with both penultimate gains on the same prompts: columns raw and read, by model."""
+    names = {"penultimate_gain": "raw", "penultimate_read_gain": "read"}
+    rows = table()[lambda every: every["quantity"].isin(list(names)) & (every["model"] != CLASSES)]
+    both = rows.drop_duplicates(["model", "quantity"]).pivot(index="model", columns="quantity", values="before")
+    return both.rename(columns=names).dropna()

@@ -68,6 +68,7 @@ def join(
     recipe: str = "",
     constants: Mapping[str, Any] | None = None,
     states: str = "",
+    form: str = "",
     data: str | Path | None = None,
     replace: bool = False,
     accept: bool = False,
@@ -79,8 +80,9 @@ def join(
     empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
     (`tables/column_map.py`), in which named gains may stand next to the facts of their models (as in
     `tables/model_gains.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
-    has; `states`: of norms, `inputs` or `outputs`, where there are fewer than L + 1 of them. Sources of one call may
-    refer to each other (runs and their layers). All are checked before the first is written.
+    has; `states`: of norms, `inputs` or `outputs`, where there are fewer than L + 1 of them; `form`: of norms, `raw` or
+    `centred`, of hooks of TransformerLens. Sources of one call may refer to each other (runs and their layers).
+    All are checked before the first is written.
 
     accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt
     otherwise elsewhere, which are refused without it. dry_run: check and count, and write nothing.
@@ -97,6 +99,7 @@ def join(
         recipe=recipe,
         constants=constants,
         states=states,
+        form=form,
         data=data,
         options=options,
     )
@@ -149,9 +152,9 @@ def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFram
     """Rows of the sources of a call by table, in the order of tables."""
     table, mapping, recipe, constants, data = call.table, call.mapping, call.recipe, call.constants, call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
-    if maps == [None] and (mapping is not None or recipe or constants or call.states):
+    if maps == [None] and (mapping is not None or recipe or constants or call.states or call.form):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
-        maps = [*load_maps(content, table, recipe, constants, call.states)]
+        maps = [*load_maps(content, table, recipe, constants, call.states, call.form)]
     incoming: dict[str, pd.DataFrame] = {}
 
     def hashes() -> dict[str, str]:
@@ -406,8 +409,9 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
 
 
 def facts_by_id(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Depth of models and where they norm, by `model_id` and by `run_id`."""
-    by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[["n_layers", "norm_place"]]
+    """Depth of models, where they norm and how, by `model_id` and by `run_id`."""
+    facts = ["n_layers", "norm_place", "norm_kind"]
+    by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[facts]
     by_run = by_model.reindex(runs["model_id"]).set_axis(runs["run_id"])
     return pd.concat([by_model, by_run])
 

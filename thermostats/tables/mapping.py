@@ -51,8 +51,8 @@ def mapped(
 ) -> dict[str, pd.DataFrame]:
     """Rows under our names by table, converted, with constants, and with empty columns where a column may be empty.
 
-    Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives `n_layers` and
-    `norm_place` by `model_id` and by `run_id`.
+    Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives `n_layers`,
+    `norm_place` and `norm_kind` by `model_id` and by `run_id`.
 
     Raises UsageError where a column that is named is not there, two become one, or one is neither named nor ignored;
     DataError where a value to be converted is not a number.

@@ -14,13 +14,13 @@ import pandas as pd
 from thermostats.errors import UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
-from thermostats.tables.evidence import POOLED, SETS, check_set, in_set, origin
+from thermostats.tables.evidence_sets import POOLED, SETS, check_set, in_set, origin
 from thermostats.tables.folders import own_files, own_folder, shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
 from thermostats.tables.labels import bare
 from thermostats.tables.reading import Selection, of_last_revision
-from thermostats.tables.schemas import GAINS, dtypes
+from thermostats.tables.schemas import GAINS, READ_GAINS, dtypes
 
 SHAPE = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding", "norm_kind", "norm_place", "position_scheme")
 """What the files of a model say, and whoever joins one without files."""
@@ -209,7 +209,6 @@ def _recipe(rows: pd.DataFrame) -> pd.Series[str]:
     return rows["seed_of"].mask(rows["seed_of"] == "", rows["model_id"])
 
 
-LEVEL_MODEL_ROWS = 0.95
 SHALLOW = 2
 """Blocks of a model whose penultimate block is the first, which lifts the embedding: it has no penultimate gain."""
 LEFT_OUT = "left out"
@@ -238,8 +237,8 @@ def model_rows(
 
     Raises UsageError for a set of evidence or a gain that does not exist.
     """
-    if gain not in GAINS:
-        raise unknown("no such gain", gain, GAINS)
+    if gain not in (named := GAINS | READ_GAINS):
+        raise unknown("no such gain", gain, named)
     from scipy import stats  # noqa: PLC0415 - a second
 
     if isinstance(evidence, str):
@@ -254,12 +253,12 @@ def model_rows(
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
     error = _error(first, gain)
     if evidence.name == POOLED:
-        estimates = _pooled(every, set(evidence.table("sources")["file"]))
+        estimates = _pooled(every, set(evidence.table("sources")["file"]), gain)
         first = first.assign(**{each: np.exp(table["y"]).reindex(first.index) for each, table in estimates.items()})
         error = estimates[gain]["e"]
     first = one_a_recipe(first.reset_index()).set_index("model_id")
     value, n = first[gain], first["n_prompts"]
-    half = stats.t.ppf((1 + LEVEL_MODEL_ROWS) / 2, n - 1) * error.reindex(first.index) * value
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
     layers = evidence.table("layers", position="last")
     block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
@@ -309,9 +308,12 @@ def _prompts(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.Series:
     return counted.where(counted > 0, rows["prompt_set"].map(sizes).astype("float64"))
 
 
-def _pooled(rows: pd.DataFrame, files: set[str]) -> dict[str, pd.DataFrame]:
-    """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are one instrument."""
-    return {gain: pooled(_to_pool(rows, files, gain)) for gain in GAINS}
+def _pooled(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str, pd.DataFrame]:
+    """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are one instrument.
+
+    Of read gains the one that is wanted.
+    """
+    return {gain: pooled(_to_pool(rows, files, gain)) for gain in dict.fromkeys((*GAINS, wanted))}
 
 
 def _to_pool(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:

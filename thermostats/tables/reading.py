@@ -11,7 +11,7 @@ from thermostats.errors import UsageError, did_you_mean, listed, some_of, unknow
 from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.arguments import check_table
-from thermostats.tables.evidence import DECODER, POOLED, check_set, in_set, origin
+from thermostats.tables.evidence_sets import DECODER, POOLED, check_set, in_set, origin
 from thermostats.tables.features import LAST, combine
 from thermostats.tables.runs import superseded
 from thermostats.tables.schemas import GAINS, NURSERY, RUN_TABLES, TABLES, key
@@ -223,7 +223,7 @@ class Selection:
         return self._select(name, equals)
 
     def origin(self, source: pd.Series[str]) -> pd.Series[str]:
-        """Who measured, by source; see `tables.evidence.origin`."""
+        """Who measured, by source; see `tables.evidence_sets.origin`."""
         return origin(source, set(self._table("sources")["file"]))
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:

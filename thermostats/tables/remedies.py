@@ -57,6 +57,7 @@ class JoinCall:
     recipe: str = ""
     constants: Mapping[str, Any] | None = None
     states: str = ""
+    form: str = ""
     data: str | Path | None = None
     options: tuple[str, ...] = ()
 
@@ -130,6 +131,7 @@ class JoinCall:
                 "recipe": self.recipe,
                 "constants": dict(self.constants or {}),
                 "states": self.states,
+                "form": self.form,
                 **remedy.words,
                 **arguments,
                 **dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True),
@@ -139,6 +141,7 @@ class JoinCall:
     def _command(self, remedy: Remedy) -> str:
         constants = [f"{name}={value}" for name, value in (self.constants or {}).items()]
         options = {"map": self.mapping, "as": self.recipe, "constant": constants, "states": self.states}
+        options |= {"form": self.form}
         options |= {**remedy.words, "data": remedy.data or self.data}
         options |= dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True)
         return command("join", *self.sources, **options)

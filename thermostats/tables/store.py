@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from thermostats.errors import DataError, UsageError, nearest, reason
+from thermostats.next_steps import written as as_code
 from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
 from thermostats.settings import OFF as OFF  # noqa: PLC0414 (said here too)
 from thermostats.tables.arguments import check_table
@@ -68,7 +69,7 @@ def check_licence(licence: str, where: object) -> None:
     What is not stated permits nothing, and terms against commercial use or changed versions forbid it.
     """
     if licence not in PERMITTED:
-        step = "ask its author, or leave the source out; `thermostats join` takes it into a folder of your own"
+        step = "ask its author, leave it out, or take it into your own folder: thermostats join FILES --data FOLDER"
         raise UsageError(
             "this licence does not permit that the rows ship",
             where=where,
@@ -465,16 +466,20 @@ def _remedy(label: str, model: str, near: str) -> Remedy:
     """The rows under the name that is near, or the model to join first, with what only the user knows in capitals."""
     if near:
         return Remedy(when=f"if {near} is meant", rows=renamed(label, model, near))
-    facts = f'model_id="{model}", heritage="LAB", n_layers=LAYERS, n_heads=HEADS, d_model=WIDTH, n_params=PARAMETERS'
-    return Remedy(when="join the model first, with its facts for the words in capitals", before=facts)
+    return Remedy(when="join the model first, with its facts for the words in capitals", before=_facts(model))
+
+
+def _facts(model: str) -> str:
+    """A row of models as arguments of a dict, with what only the user knows in capitals."""
+    facts = 'heritage="LAB", n_layers=LAYERS, n_heads=HEADS, d_model=WIDTH, n_params=PARAMETERS'
+    return f"model_id={as_code(model)}, {facts}"
 
 
 def _added(target: str, row: tuple[str, ...]) -> str:
     """How what is referred to gets into its table."""
     if target != "models":
-        return f"add it to {target}, for instance with thermostats join"
-    facts = f"model_id={row[0]!r}, heritage='…', n_layers=…, n_heads=…, d_model=…, n_params=…"
-    return f"add it to models first, thermostats.join([dict({facts})]) or a CSV of these columns"
+        return f"add it to {target}, for instance by thermostats join FILES"
+    return f"add it to models first: thermostats.join([dict({_facts(row[0])})])"
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:

@@ -16,9 +16,6 @@ from thermostats.formatting import estimate_range
 from thermostats.modelling.classical.association import correlation
 from thermostats.plots.general import column_style
 from thermostats.studies.delia2026 import figures
-from thermostats.studies.delia2026 import figures as gains
-from thermostats.studies.delia2026 import figures as spectra
-from thermostats.studies.delia2026 import figures as transition
 from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, svg
 
 TABLES = shipped_tables()
@@ -73,21 +70,21 @@ def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> 
 
 
 def test_depth_correlation_is_the_later_note_s() -> None:
-    table = table_of(gains.DEPTH)
+    table = table_of(figures.DEPTH)
     assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(-0.878, abs=5e-4)
-    assert "r = −0.88 [−0.98, −0.46] (95% interval;" in gains.DEPTH.caption(table)
+    assert "r = −0.88 [−0.98, −0.46] (95% interval;" in figures.DEPTH.caption(table)
 
 
 def test_standard_deviations_are_those_of_the_prompts() -> None:
     """Against the spread of the per-prompt values themselves."""
-    by_prompt = table_of(gains.PROMPTS)
-    by_prompt = by_prompt[by_prompt["block"] == gains.PENULTIMATE].groupby("model_id")["gain"].std()
-    table = table_of(gains.SIZE).set_index("model_id")
+    by_prompt = table_of(figures.PROMPTS)
+    by_prompt = by_prompt[by_prompt["block"] == figures.PENULTIMATE].groupby("model_id")["gain"].std()
+    table = table_of(figures.SIZE).set_index("model_id")
     assert table["sd"].to_numpy() == pytest.approx(by_prompt[table.index].to_numpy(), rel=1e-9)
 
 
 def test_lab_means_are_the_preprint_s_where_its_models_are_the_same() -> None:
-    table = table_of(gains.LABS).drop_duplicates("heritage").set_index("heritage")["lab_mean"]
+    table = table_of(figures.LABS).drop_duplicates("heritage").set_index("heritage")["lab_mean"]
     printed = {"TII": 1.03, "StabilityAI": 1.08, "Meta": 1.10, "BigScience": 1.11}
     for lab, mean in printed.items():
         assert table[lab] == pytest.approx(mean, abs=0.005)
@@ -96,31 +93,31 @@ def test_lab_means_are_the_preprint_s_where_its_models_are_the_same() -> None:
 def test_lab_interval_is_student_s() -> None:
     """Three values 1, 2, 3: mean 2, half width t(0.975; 2) / sqrt 3 = 2.4841."""
     rows = pd.DataFrame({"heritage": ["A"] * 3, "gain": [1.0, 2.0, 3.0], "model_id": list("abc")})
-    table = gains.with_lab_means(rows)
+    table = figures.with_lab_means(rows)
     assert table["lab_lower"].iloc[0] == pytest.approx(2 - 2.4841, abs=1e-4)
-    assert gains.with_lab_means(rows.iloc[:1])["lab_lower"].isna().all()
+    assert figures.with_lab_means(rows.iloc[:1])["lab_lower"].isna().all()
 
 
 def test_formula_misses_by_what_the_preprint_says() -> None:
-    table = table_of(transition.TRANSITION)
+    table = table_of(figures.TRANSITION)
     error = 100 * (table["formula"] - table["found"]).abs() / table["n_layers"]
     assert error.mean() == pytest.approx(15.7, abs=0.05)
     assert (table["lower"] <= table["found"]).all() and (table["found"] <= table["upper"]).all()
 
 
 def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
-    table = table_of(spectra.SPECTRA).set_index("model_id")
-    assert set(table.index[table["cut"] == spectra.THIRD]) == {
+    table = table_of(figures.SPECTRA).set_index("model_id")
+    assert set(table.index[table["cut"] == figures.THIRD]) == {
         "EleutherAI/pythia-160m",
         "EleutherAI/pythia-410m",
         "bigscience/bloom-560m",
     }
     assert (np.abs(table.loc[["openai-community/gpt2"], "wv"] - 8.954) < 5e-4).any()
-    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=spectra.SPECTRA_SEED)
-    assert f"r = {estimate_range(r)}" in spectra.SPECTRA.caption(table.reset_index())
+    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=figures.SPECTRA_SEED)
+    assert f"r = {estimate_range(r)}" in figures.SPECTRA.caption(table.reset_index())
 
 
 def test_names_with_markup_do_not_reach_the_file() -> None:
-    table = table_of(gains.DEPTH)
+    table = table_of(figures.DEPTH)
     table.loc[0, "model_id"] = "<script>alert(1)</script>"
-    assert b"<script" not in svg(gains.DEPTH, table)
+    assert b"<script" not in svg(figures.DEPTH, table)

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+import thermostats
 from thermostats.tables import store
 
+FAMILY = "pythia_family_NO_FINAL_LN_20260105_174820.json"
 DATA = Path(__file__).resolve().parents[3] / "data"
 
 
@@ -82,3 +84,22 @@ def test_traces_and_the_exponent_follow_from_the_tables() -> None:
     last = rows[rows["layer"] == models.loc[rows.index, "n_layers"]]["gain_mlp"]
     fit = stats.linregress(np.log10(models.loc[last.index, "n_params"].astype(float)), np.log10(last))
     assert (round(fit.slope, 3), round(fit.stderr, 3)) == (0.265, 0.079)
+
+
+def test_what_the_documents_say_of_their_own_evidence_is_held_against_the_tables() -> None:
+    rows = published("inconsistencies").set_index("inconsistency_id")
+    models, runs = store.load("models", DATA), published("runs")
+    own = models[models["model_id"].isin(runs["model_id"])].drop_duplicates("model_id")
+    years = own["year"].astype(int)
+    assert rows.loc["years", ["value", "other_value"]].tolist() == [years.min(), 2022]
+    assert f"{(~years.between(2022, 2024)).sum()} of the {len(own)} models" in rows.loc["years", "what"]
+    assert rows.loc["GPT-NeoX-20B", "value"] == own["model_id"].str.contains("neox", case=False).sum() == 0
+    features = thermostats.features(evidence="published").dropna(subset="penultimate_gain")
+    sequential = own.set_index("model_id").loc[features["model_id"].unique(), "parallel_block"].eq(False)
+    assert rows.loc["equation 1", ["value", "other_value"]].tolist() == [sequential.sum(), len(sequential)]
+    gains = features[features["source"] == FAMILY].set_index("model_id")["penultimate_gain"]
+    of_pair = [gains[f"EleutherAI/pythia-{size}"] for size in ("160m", "12b")]
+    np.testing.assert_allclose(rows.loc["160M like 12B", ["value", "other_value"]].astype(float), of_pair, rtol=1e-6)
+    assert rows.loc["PYTHONHASHSEED", "value"] > 1 and rows.loc["all p below .05", "value"] == 2
+    assert "opposite sides of 1" in rows.loc["160M like 12B", "what"] and of_pair[0] > 1 > of_pair[1]
+    assert np.isnan(float(rows.loc["time stamps", "value"])) and rows.loc["time stamps", "kind"] == "unsupported"

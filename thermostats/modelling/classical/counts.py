@@ -17,6 +17,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, permuted
+from thermostats.modelling.classical.many import shares_in_groups
 from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
@@ -195,34 +196,23 @@ def roc_threshold(
 
 
 def clustered_share(holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series) -> ClassicalEstimate:
-    """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units.
+    """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units: `shares_in_groups`.
 
-    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
-    distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201). Where p is 0 or 1, or groups do
-    not differ, v says nothing and n stands for n*. Raises UsageError for cells neither true nor false, or one group.
+    Raises UsageError for cells neither true nor false, or one group.
     """
     group_of = labels(groups, "groups")
     same_length(holds=holds, groups=groups)
     if not set(holds) <= {True, False}:
         raise UsageError("neither true nor false", where="holds", got=sorted(map(str, set(holds)))[:5])
-    y = np.asarray(holds, dtype=np.float64)
-    names, codes = np.unique(group_of, return_inverse=True)
-    n, k, p = y.size, names.size, float(y.mean())
-    if k < 2:
-        raise UsageError("one group has no spread over groups", where="groups", got=names[0], allowed="2 or more")
-    tail = (1 - LEVEL) / 2
-    variance = k / (k - 1) * float(np.square(np.bincount(codes, y - p)).sum()) / n**2
-    most = min(float(n), p * (1 - p) / variance) if variance > 0 else float(n)
-    effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
-    x = p * effective
+    share = shares_in_groups(np.asarray(holds, dtype=np.float64)[None], group_of)
     return ClassicalEstimate(
         test="share of units",
-        estimate=p,
-        lower=float(stats.beta.ppf(tail, x, effective - x + 1)) if x > 0 else 0.0,
-        upper=float(stats.beta.isf(tail, x + 1, effective - x)) if p < 1 else 1.0,
+        estimate=float(share.estimate[0]),
+        lower=float(share.lower[0]),
+        upper=float(share.upper[0]),
         interval="Korn–Graubard interval, units in groups",
         p_value=math.nan,
-        n=n,
+        n=len(holds),
     )
 
 

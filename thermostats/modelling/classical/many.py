@@ -21,6 +21,7 @@ RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
+LEAST_CLUSTERS = 3
 TOLERANCE = 1e-9
 """Statistics nearer to one another are equal."""
 
@@ -135,6 +136,29 @@ def shares(outcomes: Array, against: float = 0.5) -> Many:
     return Many(k / n, lower[k], upper[k], p[k])
 
 
+def shares_in_groups(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
+    """Share p of true values of every study, n units in k groups, with the interval of their effective number.
+
+    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
+    distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201). Where p is 0 or 1, or groups do
+    not differ, v says nothing and n stands for n*. There is no p-value.
+    """
+    codes, names = pd.factorize(np.asarray(groups))
+    n, k, tail = outcomes.shape[1], len(names), (1 - LEVEL) / 2
+    if k < 2:
+        raise UsageError("one group has no spread over groups", where="groups", got=names[0], allowed="2 or more")
+    y = outcomes.astype(np.float64)
+    p = y.mean(axis=1)
+    by_group = (y - p[:, None]) @ (codes[:, None] == np.arange(k))
+    variance = k / (k - 1) * np.square(by_group).sum(axis=1) / n**2
+    most = np.minimum(n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0))
+    effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
+    x = p * effective
+    lower = np.where(x > 0, stats.beta.ppf(tail, x, effective - x + 1), 0.0)
+    upper = np.where(p < 1, stats.beta.isf(tail, x + 1, effective - x), 1.0)
+    return Many(p, lower, upper, np.full_like(p, math.nan))
+
+
 def counted(numbers: Array) -> Many:
     """Numbers without interval and p."""
     none = np.full(len(numbers), math.nan)
@@ -146,8 +170,8 @@ def differences(
 ) -> Many:
     """Mean over groups of the means of those inside minus that of the others, as `clustered_sign_permutation` has it.
 
-    p: two-sided, groups moved whole between the two sides. Of truth values it is a difference of shares. There is no
-    interval. Raises UsageError for fewer than two groups on a side.
+    p: two-sided, groups moved whole between the two sides. Interval: Welch 1947 (doi:10.1093/biomet/34.1-2.28), t over
+    groups. Of truth values it is a difference of shares. Raises UsageError for fewer than two groups on a side.
     """
     codes, names = pd.factorize(np.asarray(groups))
     by_group = outcomes.astype(np.float64) @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
@@ -158,7 +182,54 @@ def differences(
     sides = _sides(inside, seed)
     weights = np.where(sides, 1 / k, -1 / (n - k))
     difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
-    return replace(counted(difference), p=_permutation_p(weights, by_group, np.abs(difference)))
+    half = _welch(by_group[:, inside], by_group[:, ~inside])
+    p = _permutation_p(weights, by_group, np.abs(difference))
+    return Many(difference, difference - half, difference + half, p)
+
+
+def _welch(first: Array, second: Array) -> Array:
+    """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
+    one, other = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        df = (one + other) ** 2 / (one**2 / (first.shape[1] - 1) + other**2 / (second.shape[1] - 1))
+        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(one + other)))
+
+
+def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
+    """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike within clusters.
+
+    Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t with the degrees of
+    freedom of Bell and McCaffrey: Imbens and Kolesár 2016 (doi:10.1162/REST_a_00552). With clusters of one row each it
+    is HC2. p: two-sided. Raises UsageError for fewer than three clusters and for an x that does not vary.
+    """
+    codes, names = pd.factorize(np.asarray(clusters))
+    if len(names) < LEAST_CLUSTERS:
+        raise UsageError("too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more")
+    design = np.column_stack([np.ones(x.size), x - x.mean()])
+    if not np.ptp(x) > 0:
+        raise UsageError("a slope needs values that differ", got=float(x[0]))
+    hat = design @ np.linalg.inv(design.T @ design) @ design.T
+    weights, left = design[:, 1] / np.square(design[:, 1]).sum(), np.eye(x.size) - hat
+    of_clusters = np.stack([weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)])
+    products = of_clusters @ of_clusters.T
+    slopes, error = outcomes @ weights, np.linalg.norm(outcomes @ of_clusters.T, axis=1)
+    df = np.trace(products) ** 2 / np.square(products).sum()
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stats.t.sf(np.abs(slopes) / error, df)
+    return Many(slopes, slopes - half, slopes + half, p)
+
+
+def _places(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Rows of every cluster."""
+    return [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+
+
+def _root(matrix: Array) -> Array:
+    """The symmetric M^(−½); directions in which M is 0 are left out."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > TOLERANCE
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
@@ -197,7 +268,7 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
     step = max(1, HELD // len(rearranged))
     parts = [
         (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - TOLERANCE).mean(axis=1)
-        for at in range(0, len(y), step)
+        for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)
 
@@ -214,6 +285,11 @@ def correlations_of(
         return {quantity: correlations(x, outcomes[outcome], groups=within, **how)}
 
     return at_once
+
+
+def shares_in_groups_of(quantity: str, column: str, group: str) -> AtOnce:
+    """The share of rows where a column is true in many studies at once, rows in groups."""
+    return lambda rows, outcomes: {quantity: shares_in_groups(outcomes[column], rows[group])}
 
 
 def shares_of(quantity: str, column: str, true: str = "", false: str = "", n: str = "") -> AtOnce:

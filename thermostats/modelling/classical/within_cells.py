@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import Array, ClassicalEstimate
 from thermostats.settings import coverage
 
@@ -78,19 +79,20 @@ class Cells:
             sides = np.array([np.isin(of, list(itertools.chain.from_iterable(choice))) for choice in chosen])
         else:
             rng = np.random.default_rng(seed)
-            sides = np.zeros((MOST, of.size), dtype=bool)
-            for i in range(MOST):
-                sides[i] = np.isin(of, np.concatenate([rng.permutation(part)[:k] for part, k in parts]))
+            moved = np.zeros((MOST, int(of.max()) + 1), dtype=bool)
+            for part, k in parts:
+                drawn = rng.random((MOST, part.size)).argsort(axis=1)[:, :k]
+                moved[np.arange(MOST)[:, None], part[drawn]] = True
+            sides = moved[:, of]
             sides[0] = self.side
         weights = self.weights(sides)
         return np.asarray(weights[np.isfinite(weights).all(axis=1)])
 
-    def by_cell(self, y: Array) -> Array:
-        """Log ratio of geometric means of every cell."""
-        cells = np.unique(self.cell)
-        return np.array(
-            [y[(self.cell == c) & self.side].mean() - y[(self.cell == c) & ~self.side].mean() for c in cells]
-        )
+    def by_cell(self) -> Array:
+        """Weights of the units in the log ratio of geometric means of every cell, one a row."""
+        inside = self.cell == np.unique(self.cell)[:, None]
+        up, down = inside & self.side, inside & ~self.side
+        return np.asarray(up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ def ratio_of_cells(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
 
     Raises UsageError for fewer than two cells: nothing says how ratios differ from cell to cell.
     """
-    each = cells.by_cell(y)
+    each = cells.by_cell() @ y
     if each.size < LEAST_CELLS:
         raise UsageError(
             "too few cells that hold both sides", got=each.size, allowed=f"{LEAST_CELLS} cells or more, for an interval"
@@ -181,3 +183,20 @@ def false_rate(
     null, at_hand = np.abs(y @ weights.T), np.abs(y @ cells.at_hand)
     p = (null >= at_hand[:, None] * (1 - TIE)).mean(axis=1)
     return float((p <= level).mean())
+
+
+def ratios_of_cells(outcomes: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> Many:
+    """Ratio e^T of many studies (study × unit, logs) with its t interval; p is one-sided, whole groups moved.
+
+    p: the share of arrangements that lie as far to the side of the one at hand. Raises UsageError as `ratio_of_cells`.
+    """
+    each = cells.by_cell()
+    if len(each) < LEAST_CELLS:
+        raise UsageError("too few cells that hold both sides", got=len(each), allowed=f"{LEAST_CELLS} cells or more")
+    ratios = outcomes @ each.T
+    estimate = ratios.mean(axis=1)
+    half = stats.t.ppf((1 + coverage(level)) / 2, len(each) - 1) * stats.sem(ratios, axis=1)
+    null = outcomes @ cells.of_groups(seed).T * np.where(estimate < 0, 1.0, -1.0)[:, None]
+    near = TIE * np.abs(null).max(axis=1, keepdims=True)
+    p = (null <= -np.abs(estimate)[:, None] + near).mean(axis=1)
+    return Many(np.exp(estimate), np.exp(estimate - half), np.exp(estimate + half), p)

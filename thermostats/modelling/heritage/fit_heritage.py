@@ -17,7 +17,7 @@ from thermostats.modelling.columns import Columns, at_position, columns_of, comp
 from thermostats.modelling.draws import SEED, Array, Settings, summary
 from thermostats.modelling.fit import Fit, Law, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, not_read
-from thermostats.modelling.heritage import variance_shares as classical
+from thermostats.modelling.heritage import variance_shares
 from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE, model_means, said_of
 from thermostats.modelling.heritage.law import (
     FAMILY,
@@ -45,7 +45,7 @@ from thermostats.modelling.heritage.law import (
 )
 from thermostats.modelling.laws import Prior
 from thermostats.modelling.leave_out import held_out
-from thermostats.plots import posterior as plots
+from thermostats.plots import posterior
 from thermostats.plots.general import forest
 from thermostats.tables.schemas import GAINS
 
@@ -590,12 +590,12 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
         statistics=statistics,
         equations=equations(heritage),
         priors=priors(heritage),
-        tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **classical.TABLES},
+        tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **variance_shares.TABLES},
         figures={
             "blocks": blocks_figure,
-            "shares": lambda fit, axes: plots.variance_shares(fit.summary().reset_index(), axes),
-            "orders": lambda fit, axes: plots.order_probability_bar(fit.table("orders"), axes),
-            **({"labs": lambda fit, axes: plots.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
+            "shares": lambda fit, axes: posterior.variance_shares(fit.summary().reset_index(), axes),
+            "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
+            **({"labs": lambda fit, axes: posterior.lab_forest(fit.table("labs"), axes)} if heritage.groups else {}),
         },
         units=(*(heritage.blocks[heritage.lab] if heritage.groups else ()), "model_id"),
     )

@@ -337,8 +337,8 @@ def _means_of_prompts(rows: pd.DataFrame, models: pd.Index[Any], warnings: list[
 
 def _spreads(rows: pd.DataFrame, warnings: list[str]) -> Mapping[str, pd.Series]:
     """Mean log gain, its standard deviation over prompts and their number, of every model."""
-    rows = rows.assign(prompt_id=_column_or(rows, "prompt_id", "").fillna(""))
-    averaged = (rows["prompt_id"] == "") & _column_or(rows, "gain_sd", np.nan).notna()
+    rows = rows.assign(prompt_id=_column(rows, "prompt_id", "").fillna(""))
+    averaged = (rows["prompt_id"] == "") & _column(rows, "gain_sd", np.nan).notna()
     single, means = rows[~averaged], rows[averaged].set_index("model_id")
     _refuse_twice(single, means)
     logs = np.log(single["gain"].astype("float64")).groupby(single["model_id"])
@@ -349,11 +349,11 @@ def _spreads(rows: pd.DataFrame, warnings: list[str]) -> Mapping[str, pd.Series]
             if alone == logs.ngroups and means.empty
             else f"{alone} models have a single row: their spread over prompts is that of the others"
         )
-    if _column_or(rows, "prompt_set", "").nunique(dropna=False) > 1:
+    if _column(rows, "prompt_set", "").nunique(dropna=False) > 1:
         warnings.append(
             "models were measured on different prompt sets: differences between sets are part of the models'"
         )
-    m, s, n = (_column_or(means, name, np.nan).astype("float64") for name in ("gain", "gain_sd", "n_prompts"))
+    m, s, n = (_column(means, name, np.nan).astype("float64") for name in ("gain", "gain_sd", "n_prompts"))
     if (bad := ~((s > 0) & (n >= 2))).any():
         raise UsageError(
             "an average without its spread or number of prompts",
@@ -384,8 +384,3 @@ def _refuse_twice(single: pd.DataFrame, means: pd.DataFrame) -> None:
             allowed="one row per model and prompt",
             next_step="use one run per model",
         )
-
-
-def _column_or(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
-    """A column, or one of a single value where the rows have none."""
-    return rows[name] if name in rows else pd.Series(absent, index=rows.index)

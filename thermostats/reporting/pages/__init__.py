@@ -26,7 +26,7 @@ class ReportPage:
 
 PAGES: Mapping[str, ReportPage] = {
     "index": ReportPage("All claims", at_once=True),
-    "means": ReportPage("What this means", at_once=True),
+    "growth": ReportPage("Why the stream grows", at_once=True),
     "sources": ReportPage("Sources", in_navigation=False),
     "atlas": ReportPage("Layer atlas"),
     "lineage": ReportPage("Tree of descent"),

@@ -1,4 +1,4 @@
-"""All pages in one file for sending: links between pages become anchors, small tables are carried along."""
+"""Pages in one file for sending, all of them or a claim's: links become anchors, small tables are carried along."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from thermostats.errors import DataError
 from thermostats.reporting.render import Page, body, shell, symbols
 
 TITLE = "The whole report"
 CARRIED = 60_000
 """Bytes up to which a table is carried along."""
+MOST = 3_000_000
+"""Bytes of a claim's page that is sent as one file."""
 AWAY = re.compile(r"<nav\b.*?</nav>\n", re.DOTALL)
 """The atlas's way to other pages; in the bundle it is in a frame of its own."""
 
@@ -36,6 +39,24 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
         for anchor, article in articles.items()
     )
     return shell(Markup(content), "bundle", TITLE, ["claims.js"], ["atlas.js"], bundled=True)  # noqa: S704
+
+
+def single(page: Page, read: Callable[[str], bytes]) -> bytes:
+    """A claim's page with its figures and small tables as one file; other pages are named and not linked.
+
+    Raises DataError above `MOST` bytes.
+    """
+    content = body(page, read, partial(_links, page, {page.name: page.anchor}, read))
+    made = shell(Markup(content), page.anchor, page.title, [], bundled=True)  # noqa: S704
+    if len(made) > MOST:
+        raise DataError(
+            "a page too large for one file",
+            where=page.title,
+            got=f"{len(made) / 1e6:.1f} MB",
+            allowed=f"{MOST / 1e6:g} MB",
+            next_step=f"send the folder {page.name.partition('/')[0]} of the report, or one of the figures in it",
+        )
+    return made
 
 
 def _links(page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str) -> dict[str, str]:

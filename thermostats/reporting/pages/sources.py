@@ -25,6 +25,7 @@ from thermostats.tables.model_rows import (
     variances,
 )
 from thermostats.tables.model_rows import pooled as pool
+from thermostats.tables.provenance import sources
 from thermostats.tables.schemas import EXTERNAL, NURSERY
 
 FITTED = ("last_gain", "penultimate_gain")
@@ -47,6 +48,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
         apart=apart(),
         coincidence=coincidence(pooled, set(features["model_id"])),
         others=made.table(instruments(runs, layers), "Other people's measurements", "instruments.csv"),
+        left_out=[source for source in sources(tables.data) if source.left_out],
         gains=made.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),
         n_models=gains["model_id"].nunique(),
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,

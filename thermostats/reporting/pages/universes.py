@@ -22,17 +22,16 @@ MOVES = {
 """Columns of the table of choices, with their headings."""
 
 
-def universes_of(finding: Finding, number: int, files: Files) -> dict[str, Any] | None:
-    """What the template shows of the curve of a finding; None for one without."""
+def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any] | None:
+    """What the template shows of the curve of a finding, whose files end in `suffix`; None for one without."""
     if (curve := finding.curve) is None:
         return None
-    suffix = "" if number == 1 else f"-{number}"
     size = plural(len(curve.table), "universe")
     caption = (
         f"Estimate of {finding.estimand} in {size}, in order. Rows below: how common each option is at that place of "
         "the curve; in brackets, the share of the variance between universes that each choice explains alone."
     )
-    figure = files.figure(drawn(curve.plot), f"universes{suffix}.svg", caption)
+    figure = files.figure(drawn(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv")
     moves = files.table(
         curve.moves, "Which choice moves the estimate how much", f"choices{suffix}.csv", excerpt=_shown(curve)
     )

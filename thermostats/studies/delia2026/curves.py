@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
-from thermostats.claims.evidence import EXTERNAL, Evidence
+from thermostats.claims.evidence import EXTERNAL, POOLED, Evidence
 from thermostats.formatting import number, short_name
 from thermostats.modelling.classical.association import PowerLaw
 from thermostats.modelling.specification import Choices, Option, normal_scores
@@ -26,13 +26,14 @@ from thermostats.plots.general import (
     reference,
     scatter_labelled,
 )
-from thermostats.plots.labels import GROUND, name_ends, place_labels
+from thermostats.plots.point_names import GROUND, name_ends, place_labels
 from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, gains
 from thermostats.tables.model_rows import model_rows
 
 FACTS = ["model_id", "heritage", "family", "comparable", "n_prompts", "lower", "upper", "gain", "log_gain", "rho"]
 SHAPE = ["n_layers", "n_heads", "d_head", "d_model", "n_params", "n_params_nonembedding"]
 COLUMNS = tuple(gain.column for gain in NAMED_GAINS)
+READ_GAIN = "penultimate_read_gain"
 
 PROMPTS: Mapping[str, Option] = {
     "arithmetic mean": "prompts == 'arithmetic'",
@@ -49,6 +50,8 @@ def outcomes(*left_out: str) -> dict[str, Option]:
     return {SHORT[gain.column]: {"outcome": f"log({gain.column})"} for gain in chosen}
 
 
+READ: dict[str, Option] = {"penultimate block, as read": {"outcome": f"log({READ_GAIN})"}}
+"""The gain of what blocks read of the stream, of the models of which any source knows it."""
 SHORT = {
     "penultimate_gain": "penultimate block",
     "normed_gain": "last, final norm in it",
@@ -61,17 +64,19 @@ def every_universe(evidence: Evidence) -> pd.DataFrame:
     """Models of the study and of other people, each with gains averaged over prompts in both ways.
 
     Columns besides those of `gains`: `set` (study, or external for models that the study lacks), `prompts`, `focal`,
-    and `lab` and `clade`, heritage and family that no option changes.
+    `lab` and `clade`, heritage and family that no option changes, and the penultimate read gain by whichever source.
     """
     study, others = gains(evidence), model_rows(evidence.named(EXTERNAL), incomparable=True)
     others = others[~others["model_id"].isin(study["model_id"])]
+    read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True).set_index("model_id")["gain"]
     frames = []
     for name, rows in (("study", study), ("external", others)):
         facts = rows[[*FACTS, *SHAPE, *COLUMNS]].assign(set=name, lab=rows["heritage"], clade=rows["family"])
         facts["focal"] = facts["heritage"] == FOCAL
+        facts[READ_GAIN] = facts["model_id"].map(read)
         frames.append(facts.assign(prompts="arithmetic"))
         frames.append(facts.assign(prompts="geometric", **{c: rows[c] * geometric(rows, c) for c in COLUMNS}))
-    return pd.concat(frames, ignore_index=True).astype(dict.fromkeys((*COLUMNS, *SHAPE), float))
+    return pd.concat(frames, ignore_index=True).astype(dict.fromkeys((*COLUMNS, *SHAPE, READ_GAIN), float))
 
 
 def of_means(evidence: Evidence) -> pd.DataFrame:
@@ -121,7 +126,7 @@ CODED_BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_
 SHAPE_AND_SIZE = tuple(column for block in ("geometry", "scale") for column in CODED_BLOCKS[block])
 
 CAUSES: Choices = {
-    "gain": outcomes("normed_gain"),
+    "gain": outcomes("normed_gain") | READ,
     "prompts": PROMPTS,
     "models": MODELS,
     "lab": LABS,
@@ -146,7 +151,7 @@ def given_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 PYTHIA = "set == 'study' and family == 'pythia'"
 DEPTH: Choices = {
-    "gain": outcomes(),
+    "gain": outcomes() | READ,
     "prompts": PROMPTS,
     "models": {
         "Pythia": PYTHIA,
@@ -158,14 +163,14 @@ DEPTH: Choices = {
     "outcome": {"gain": lambda rows: rows.assign(outcome=np.exp(rows["outcome"])), **ERRORS},
 }
 SIGNS: Choices = {
-    "gain": outcomes(),
+    "gain": outcomes() | READ,
     "prompts": PROMPTS,
     "models": MODELS,
     "rows": SETS,
     "unit": {"family": "", "lab": {"family": "lab"}, "model": {"family": "model_id"}},
 }
 DENSITY: Choices = {
-    "gain": outcomes(),
+    "gain": outcomes() | READ,
     "models": {
         "not Pythia": "comparable and family != 'pythia'",
         "not EleutherAI": "comparable and lab != 'EleutherAI'",

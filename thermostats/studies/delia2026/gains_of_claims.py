@@ -330,6 +330,34 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"])
 
 
+PAIR = ["model_id", "instruct", "heritage", "source", "n_prompts", "base_gain", "instruct_gain", "flips"]
+
+
+def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
+    """One row per tuned model and the base that it was tuned from: penultimate gains of one source and set of prompts.
+
+    Columns PAIR. `flips`: both 95% t intervals over prompts exclude 1, on opposite sides; a mean whose errors its
+    source does not state counts as exact. Of several such pairs of measurements that with most prompts counts.
+    """
+    gain, facts = "penultimate_gain", ["model_id", "source", "prompt_set"]
+    rows = of_last_revision(tables.table("features"), "model_id").dropna(subset=gain)
+    n = rows["n_prompts"].astype("float64")
+    error = (rows[f"{gain}_sd"].astype("float64") / np.sqrt(n) * stats.t.ppf(0.975, (n - 1).clip(lower=1))).fillna(0.0)
+    side = np.sign(rows[gain] - 1) * ((rows[gain] - 1).abs() > error)
+    rows = rows.assign(gain=rows[gain].astype("float64"), side=side.astype("float64"), n_prompts=n.fillna(0.0))
+    tuned = rows[(rows["variant"] == "instruct") & (rows["parent"] != "")]
+    both = rows[[*facts, "gain", "side"]].merge(
+        tuned[[*facts, "parent", "heritage", "n_prompts", "gain", "side"]],
+        left_on=facts,
+        right_on=["parent", *facts[1:]],
+        suffixes=("_base", ""),
+    )
+    both = both.sort_values("n_prompts", ascending=False, kind="stable").drop_duplicates("model_id")
+    flips = both["side"] * both["side_base"] < 0
+    named = both.assign(instruct=both["model_id"], base_gain=both["gain_base"], instruct_gain=both["gain"], flips=flips)
+    return named.assign(model_id=both["model_id_base"])[PAIR].sort_values("instruct", ignore_index=True)
+
+
 def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     """Logs of tuned over base by prompt, for pairs of `pairs`: model_id (the base), heritage, prompt_id, category."""
     gains = published_or_set(tables, "last_gain", TWIN)

@@ -229,7 +229,7 @@ def over_exact(attention: pd.DataFrame) -> pd.DataFrame:
 
 FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
 SUBSAMPLED = "H4_validation_20260106_014132.json"
-GPT2_TRACES, OPT = "openai-community/gpt2", "facebook/opt-125m"
+SMALLEST_GPT2, SMALL_OPT = "openai-community/gpt2", "facebook/opt-125m"
 STATED = {
     "mean trace of GPT-2": "section 5.2.3 GPT-2",
     "mean trace of OPT-125m": "section 5.2.3 OPT-125m",
@@ -287,7 +287,7 @@ def trace_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     for source, names in BY_MODEL.items():
         published |= stated_by_model(tables, source, names)
     small = rows[rows["source"] == H4_V2].set_index("model_id")["multi_head"]
-    first, second = float(small[GPT2_TRACES]), float(small[OPT])
+    first, second = float(small[SMALLEST_GPT2]), float(small[SMALL_OPT])
     reproduced = dict(zip(STATED, (first, second, first / second), strict=True))
     for (model, variant), value in traces_by_layer(tables).groupby(["model_id", "variant"])["trace"].mean().items():
         name = VARIANTS[variant].format(short_name(model))
@@ -368,8 +368,8 @@ def all_heads(tables: Evidence) -> pd.DataFrame:
 def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = stated(tables, CONSTANTS)
-    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads"]].drop_duplicates("model_id")
-    rows = rows.merge(shape, on="model_id").astype({"n_layers": float, "n_heads": float})
+    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]]
+    rows = rows.merge(shape.drop_duplicates("model_id"), on="model_id").astype({"n_layers": float, "n_heads": float})
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
     rows["half"] = L / 2

@@ -658,8 +658,8 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
     return result.adding(words=words, table=every.reset_index("prompts"), draw=draw)
 
 
-ALPHA_STRONGEST, RATIO = 0.05, "ratio"
-MOVED = Decide(Some("factors", V("F").p <= ALPHA_STRONGEST, adjust="holm"), NEVER)
+RATIO = "ratio"
+MOVED = Decide(Some("factors", V("F").p <= ALPHA, adjust="holm"), NEVER)
 STRONGEST = "F of the strongest factor"
 FACTORS_IN_WORDS = {
     "log_rate": "log rate",

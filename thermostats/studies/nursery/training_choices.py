@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,8 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.result import Estimate, Result
-from thermostats.claims.rule import AtLeast, Decide, EveryRow, Given, V
+from thermostats.claims.result import Estimate, Result, TooFew
+from thermostats.claims.rule import ALPHA, AtLeast, Decide, EveryRow, Given, V
 from thermostats.claims.worlds import (
     RATIO,
     Errors,
@@ -27,9 +27,11 @@ from thermostats.claims.worlds import (
     Worlds,
     worlds_of_line,
     worlds_of_share,
+    worlds_of_shift,
 )
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
+from thermostats.modelling.classical.many import Many, differences
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, legend_above, reference
 from thermostats.studies.delia2026.stated_facts import LEVEL, gains
@@ -230,6 +232,51 @@ def by_bases(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
 
 
+STIFF, HALF_AS_MUCH = V("log ratio of changes, dampening to expanding"), math.log(0.5)
+"""Stiff models change less; half as much is the declared size."""
+OF_A_NORMAL = 1.11
+"""Standard deviation of log |z| of a normal z, as the logs of changes without a rule have."""
+LESS = Decide((STIFF < 0) & (STIFF.p <= ALPHA), (STIFF > 0) & (STIFF.p <= ALPHA))
+STIFFER = worlds_of_shift("log_change", HALF_AS_MUCH, OF_A_NORMAL, "dampens", group="")
+"""Recipes are moved whole between the sides, so that what a recipe's models have in common is no nuisance."""
+
+
+def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Pairs with `log_change`, the log of |Δ log gain|, and `side`, the recipe with the side of 1 of its bases.
+
+    Raises TooFew for fewer than two recipes on a side of 1.
+    """
+    change = np.log((rows["tuned"] - rows["base"]).abs())
+    rows = rows.assign(log_change=change, side=rows["heritage"] + np.where(rows["dampens"], " below 1", " above 1"))
+    if rows.groupby("dampens")["side"].nunique().reindex([True, False], fill_value=0).min() < LEAST_GROUPS:
+        raise TooFew(Result.of(rows))
+    return rows
+
+
+def by_sides(rows: pd.DataFrame) -> Result:
+    """How much less dampening models change, over recipes, moved whole between the sides of 1."""
+    found = stiffness(rows, {"log_change": rows[["log_change"]].to_numpy(np.float64).T})[STIFF.name]
+    estimate = Estimate(
+        float(found.estimate[0]), p=float(found.p[0]), p_kind="permutation p-value, recipes moved whole"
+    )
+    return Result.of(rows, {STIFF.name: estimate}, table=None)
+
+
+def stiffness(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The same of many studies."""
+    return {STIFF.name: differences(outcomes["log_change"], rows["dampens"].to_numpy(bool), rows["side"])}
+
+
+def changes_by_kind(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Geometric means of |Δ log gain| of dampening and expanding bases by kind of tuning."""
+    means = np.exp(rows.groupby(["kind", "dampens"])["log_change"].mean())
+    sides = {True: "dampening", False: "expanding"}
+    by: dict[str, dict[str, float]] = {str(kind): {} for kind in means.index.unique("kind")}
+    for (kind, dampens), change in means.items():
+        by[str(kind)][sides[bool(dampens)]] = float(change)
+    return by
+
+
 def crossings(rows: pd.DataFrame) -> dict[str, Any]:
     """Pairs that cross 1 by kind, of how many bases, and from how far."""
     crossing = rows[rows["flips"]]
@@ -325,6 +372,17 @@ def settling(table: pd.DataFrame, axes: Axes) -> None:
     reference(axes, 0.0)
     axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
     axes.set(xlabel="share of training", ylabel="agreement with the end")
+    legend_above(axes)
+
+
+def changes(rows: pd.DataFrame, axes: Axes) -> None:
+    """|Δ log gain| by tuning against the log gain of the base by `kind`, on a log axis."""
+    reference(axes, 0.0, vertical=True)
+    for place, (kind, group) in enumerate(rows.groupby("kind")):
+        color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
+        axes.scatter(group["base"], np.exp(group["log_change"]), s=30, marker="os^"[place], color=color, label=kind)
+    axes.set_yscale("log")
+    axes.set(xlabel="log penultimate gain of the base", ylabel="change of the log gain by tuning")
     legend_above(axes)
 
 

@@ -75,6 +75,19 @@ def checked_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float
     return table
 
 
+def asked_of_means(outcome: str, group: str) -> dict[str, Any]:
+    """What a law of means of models is asked and shows, by argument of `Law`."""
+    return {
+        "statements": {
+            "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
+            "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
+        },
+        "tables": {"means": table_of_means, "rows": partial(outcome_rows, outcome)},
+        "figures": {"fit": figure_of_means},
+        "units": ("model_id", group),
+    }
+
+
 def means(data: Mapping[str, Any]) -> None:
     """The model; further elements belong to no outcome."""
     import pymc as pm  # noqa: PLC0415 - seconds
@@ -92,19 +105,13 @@ def _law(outcome: str, group: str, scale: float) -> Law:
         name="means",
         of=partial(_of, outcome, group, scale),
         quantities=_quantities,
-        statements={
-            "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
-            "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
-        },
         statistics=_statistics,
         equations=(f"{outcome}_mi = a_m + τ_m z_m,{group}(i) + ε_mi", "z ~ N(0, 1),  ε_mi ~ N(0, σ_m²)"),
         priors=(
             ("a_m", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
             ("σ_m, τ_m", f"half-normal({scale:g})", why),
         ),
-        tables={"means": table_of_means, "rows": partial(outcome_rows, outcome)},
-        figures={"fit": figure_of_means},
-        units=("model_id", group),
+        **asked_of_means(outcome, group),
     )
 
 

@@ -1,0 +1,151 @@
+"""C21: of models of equal shape, EleutherAI's have the smaller gain."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
+from thermostats.claims.rule import Decide, Posterior, V
+from thermostats.claims.worlds import TOTAL, worlds_of_shift
+from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.within_cells import Cells, false_rate, permuted, ratio_of_cells, ratios_of_cells
+from thermostats.modelling.matched import BELOW, CELL, SHAPE, fit_matched
+from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, gains
+from thermostats.tables.labels import having
+
+ALPHA = 0.05
+SEED = 21
+STATED = 0.92
+"""EleutherAI's mean gain over that of the other labs' means, 0.99 against 1.08, as the study's figure 2 has them."""
+RATIO = V("ratio")
+LOWER = Decide((RATIO < 1) & (RATIO.p <= ALPHA), (RATIO > 1) & (RATIO.p <= ALPHA))
+INTERVAL = "95% t interval over shapes"
+GAINS = (
+    Case("penultimate_gain", "penultimate gain", "penultimate_gain"),
+    Case("geometric_gain", "mean gain per block of blocks 2 to L − 1", "geometric_gain_to_penultimate"),
+)
+CLAIM = Claim.read(__file__)
+
+models = CLAIM.shared(gains)
+
+
+def matched(evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """Comparable models of shapes that EleutherAI and others built, with the log of a gain."""
+    every = models(evidence).dropna(subset=[gain.column, *SHAPE])
+    rows = having(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
+    cell = rows[list(SHAPE)].astype(int).astype(str).agg(" × ".join, axis=1)
+    logs = np.log(rows[gain.column].astype(float))
+    rows = rows.assign(**{CELL: cell}, focal=rows["heritage"] == FOCAL, log_outcome=logs)
+    both = rows.groupby(CELL)["focal"].transform("nunique") == 2
+    return rows[both].sort_values([*SHAPE, "focal"], kind="stable", ignore_index=True)
+
+
+def cells_of(rows: pd.DataFrame) -> Cells:
+    """Shapes, sides and families of the rows."""
+    cell, family = (pd.factorize(rows[name], sort=True)[0] for name in (CELL, "family"))
+    return Cells(cell=cell, side=rows["focal"].to_numpy(bool), group=family)
+
+
+def within_shapes(rows: pd.DataFrame) -> Result:
+    """Mean over shapes of the log ratio of geometric means; p: families moved whole that lie as far to that side."""
+    cells, y = cells_of(rows), rows["log_outcome"].to_numpy(np.float64)
+    r = ratio_of_cells(y, cells, seed=SEED)
+    p = r.groups.p_below if r.estimate < 0 else permuted(-y, cells, cells.of_groups(SEED)).p_below
+    ratio = Estimate(r.ratio, r.ratio_lower, r.ratio_upper, INTERVAL, p, "one-sided p-value")
+    return Result.of(rows, {RATIO.name: ratio}, table=None, words={"test": r})
+
+
+def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The same of many studies."""
+    return {RATIO.name: ratios_of_cells(outcomes["log_outcome"], cells_of(rows), seed=SEED)}
+
+
+TRIAL = Trial(
+    matched,
+    within_shapes,
+    CELL,
+    worlds_of_shift("log_outcome", float(np.log(STATED)), TOTAL, by="focal", group="family"),
+    many=at_once,
+)
+VIEWS = partial(Views, models=6, groups=2, including=(FOCAL,))
+
+
+def sides(rows: pd.DataFrame) -> dict[str, Any]:
+    """Shapes, pairs of EleutherAI's and another's model, and how many lie on opposite sides of 1."""
+    cells = [(part[part["focal"]], part[~part["focal"]]) for _, part in rows.groupby(CELL)]
+    pairs = [(a, b) for own, others in cells for a in own["log_outcome"] for b in others["log_outcome"]]
+    lowest = sum(own["log_outcome"].max() < others["log_outcome"].min() for own, others in cells)
+    return {
+        "shapes": len(cells),
+        "lowest": int(lowest),
+        "pairs": len(pairs),
+        "opposite": sum((a < 0) != (b < 0) for a, b in pairs),
+        "families": rows["family"].nunique(),
+        "norms": {side: sorted(set(part["norm_kind"])) for side, part in rows.groupby("focal")},
+    }
+
+
+def of_models(rows: pd.DataFrame, *, families: float, residual: float) -> float:
+    """How often models moved within their shapes would say at 5% that labs differ, were only families unlike."""
+    cells = cells_of(rows)
+    return false_rate(cells, cells.of_units(SEED), group_sd=families, unit_sd=residual)
+
+
+@CLAIM.finding(
+    "shape",
+    primary=LOWER,
+    robustness=Posterior(BELOW),
+    over=GAINS[:1],
+    trial=TRIAL,
+    views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)),
+)
+def penultimate(evidence: Evidence, gain: Case) -> Result:
+    """The study's gain: families moved whole decide; models moved within shapes and the fit are shown."""
+    rows = matched(evidence, gain)
+    fit = fit_matched(rows, gain.column, focal=FOCAL, sources=[PYTHIA, HUNT], seed=SEED)
+    spread = {name: float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual")}
+    columns = ["model_id", "heritage", "family", CELL, "gain", "lower", "upper"]
+    return within_shapes(rows).adding(
+        table=rows[columns],
+        draw=lambda axes: fit.plot("cells", axes),
+        inference=Inference(fit, tables=("cells", "permutation")),
+        words={
+            **sides(rows),
+            "spread": spread,
+            "errs": of_models(rows, families=spread["family"], residual=spread["residual"]),
+        },
+    )
+
+
+@CLAIM.finding(
+    "shape",
+    primary=LOWER,
+    over=GAINS[1:],
+    trial=TRIAL,
+    evidence=POOLED,
+    views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
+)
+def over_all_blocks(evidence: Evidence, gain: Case) -> Result:
+    """The mean gain per block, of all evidence first."""
+    rows = matched(evidence, gain)
+    return within_shapes(rows).adding(words=sides(rows))
+
+
+if __name__ == "__main__":
+    CLAIM.main()

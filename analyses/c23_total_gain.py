@@ -1,0 +1,151 @@
+"""C23: the total gain is the same at every depth."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
+from thermostats.claims.rule import Decide, V
+from thermostats.claims.worlds import worlds_of_exponent
+from thermostats.modelling.classical.many import Many, clustered_slopes
+from thermostats.plots.general import drawing, gain_by_depth
+from thermostats.studies.delia2026.stated_facts import gains
+from thermostats.tables.labels import having
+
+ALPHA, TOTAL = 0.05, 10.0
+RIVAL = 0.9
+"""Slope beyond the law's where every block is alike whatever the depth: 1 against about 0.1."""
+HALF = RIVAL / 2
+SCATTER = 0.5
+"""SD of log log A about the line, such that 38 models have the slope's known error of 0.13."""
+BEYOND, SLOPE = V("slope beyond the law's"), "slope"
+WITHIN = (BEYOND.lower > -HALF) & (BEYOND.upper < HALF)
+HOLDS = Decide(WITHIN & (BEYOND.p > ALPHA), BEYOND.p <= ALPHA)
+INTERVAL = "95% t interval, labs as clusters"
+CLAIM = Claim.read(__file__)
+
+
+@dataclass(frozen=True)
+class Product(Case):
+    """A product of gains of consecutive blocks up to L − 1."""
+
+    first: int = 2
+    """Its first block."""
+
+    def of(self, layers: Any) -> Any:
+        """How many gains a model of so many layers has in it."""
+        return layers - self.first
+
+    def law(self, layers: Any) -> Any:
+        """The product where each block has a gain of 10^(1/L)."""
+        return TOTAL ** (self.of(layers) / layers)
+
+
+PRODUCTS = (
+    Product("from_block_1", "product of gains of blocks 2 to L − 1", "total_to_penultimate"),
+    Product("from_input", "product of gains of blocks 1 to L − 1", "total_from_input", first=1),
+)
+models = CLAIM.shared(gains)
+
+
+def growing(evidence: Evidence, what: Product) -> pd.DataFrame:
+    """Comparable models whose product is above 1, of which log log A exists.
+
+    Columns: `log_blocks`, `excess` (log log A − log log A of the law) and `law` (the latter).
+    """
+    every = models(evidence).dropna(subset=what.column)
+    rows = having(every[every["comparable"] & (every[what.column] > 1)].reset_index(drop=True), "heritage")
+    layers, product = rows["n_layers"].astype(float), rows[what.column].astype(float)
+    law = np.log(np.log(what.law(layers)))
+    return rows.assign(log_blocks=np.log(what.of(layers)), law=law, excess=np.log(np.log(product)) - law)
+
+
+def against_the_law(rows: pd.DataFrame) -> Result:
+    """Slope of log log A on the log of the number of blocks; p: against the law's slope on the same models."""
+    beyond = at_once(rows, {"excess": rows[["excess"]].to_numpy(np.float64).T})[BEYOND.name]
+    x, law = rows["log_blocks"].to_numpy(np.float64), rows["law"].to_numpy(np.float64)
+    of_law = float(np.polyfit(x, law, 1)[0])
+    value, lower, upper, p = (float(each[0]) for each in vars(beyond).values())
+    slope = Estimate(value + of_law, lower + of_law, upper + of_law, INTERVAL, p, "p-value against the law")
+    quantities = {SLOPE: slope, BEYOND.name: Estimate(value, lower, upper, INTERVAL, p)}
+    return Result.of(rows, quantities, table=None, words={"of_law": of_law})
+
+
+def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The slope beyond the law's in many studies."""
+    x = rows["log_blocks"].to_numpy(np.float64)
+    return {BEYOND.name: clustered_slopes(x, outcomes["excess"], rows["heritage"])}
+
+
+VIEWS = partial(Views, models=8, groups=3)
+TRIAL = Trial(
+    growing,
+    against_the_law,
+    "heritage",
+    replace(worlds_of_exponent("excess", "log_blocks", 0.0, RIVAL, SCATTER), null=RIVAL, others={"falling": -RIVAL}),
+    many=at_once,
+)
+
+
+@CLAIM.finding(
+    "law",
+    primary=HOLDS,
+    over=PRODUCTS[:1],
+    trial=TRIAL,
+    evidence=POOLED,
+    views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
+)
+def from_block_1(evidence: Evidence, what: Product) -> Result:
+    """The product that every model has, of all evidence first: the study's own models end at 36 layers."""
+    rows = growing(evidence, what)
+    found = against_the_law(rows)
+    slope = found.quantities[SLOPE].value
+    assert slope is not None  # noqa: S101
+    level = float((rows["excess"] + rows["law"] - slope * rows["log_blocks"]).mean())
+    curves = {"10^((L − 2)/L)": what.law, "fitted": lambda L: np.exp(np.exp(level) * what.of(L) ** slope)}
+    deepest = rows[rows["n_layers"] == rows["n_layers"].max()]
+    columns = ["model_id", "heritage", "n_layers", what.column, "gain"]
+    return found.adding(
+        table=rows[columns].assign(law=what.law(rows["n_layers"].astype(float))),
+        draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=what.words, log="y"),
+        words={**described(rows, what), "deepest": deepest.to_dict("records")},
+    )
+
+
+@CLAIM.finding("law", primary=HOLDS, over=PRODUCTS[1:], trial=TRIAL, views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)))
+def from_input(evidence: Evidence, what: Product) -> Result:
+    """The product from the embedding on, of the study's own files first."""
+    rows = growing(evidence, what)
+    return against_the_law(rows).adding(words=described(rows, what))
+
+
+def described(rows: pd.DataFrame, what: Product) -> dict[str, Any]:
+    """Depths, and how the products lie."""
+    product = rows[what.column].astype(float)
+    return {
+        "depths": (int(rows["n_layers"].min()), int(rows["n_layers"].max())),
+        "median": float(product.median()),
+        "above": int((product > TOTAL).sum()),
+        "total": TOTAL,
+        "law_at": {int(L): TOTAL ** (1 / L) for L in sorted(set(rows["n_layers"].astype(int)))},
+    }
+
+
+if __name__ == "__main__":
+    CLAIM.main()

@@ -1,0 +1,94 @@
+"""L01: the stream grows exponentially with depth, a law of other papers."""
+
+import pandas as pd
+
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
+from thermostats.claims.rule import Above, AtLeast
+from thermostats.claims.worlds import worlds_of_share
+from thermostats.modelling.classical.counts import clustered_share
+from thermostats.modelling.classical.many import shares_in_groups_of
+from thermostats.plots.general import drawing, forest
+from thermostats.studies.literature.growth import STRONG, along_training, laws, profiles
+from thermostats.tables.schemas import NURSERY
+
+SHARE = "share of models"
+MOST, HALF = 0.9, 0.5
+"""Share of models in which the law fits better where it holds, and where neither does."""
+RULE = Above(SHARE, HALF)
+LEAST = AtLeast(models=8, groups=2)
+DEEPEST = 3
+CLAIM = Claim.read(__file__)
+
+
+@CLAIM.shared
+def models(evidence: Evidence) -> pd.DataFrame:
+    """Both laws fitted to every model."""
+    return LEAST.of(laws(profiles(evidence)))
+
+
+def share(rows: pd.DataFrame) -> Result:
+    """In how many models the exponential law fits better; models of one lab are alike."""
+    return Result.of(rows, {SHARE: Estimate.of(clustered_share(rows["exponential"], rows["heritage"]))}, table=None)
+
+
+WORLDS = worlds_of_share("exponential", MOST, HALF)
+AT_ONCE = shares_in_groups_of(SHARE, "exponential", "heritage")
+TRIAL = Trial(models, share, worlds=WORLDS, many=AT_ONCE)
+OF_RECIPES = Trial(models, share, worlds=WORLDS, larger="recipe", many=AT_ONCE)
+
+
+def compared(evidence: Evidence) -> Result:
+    """The share, with how far apart the laws are in every model."""
+    rows = models(evidence).sort_values("delta", ignore_index=True)
+    strong = rows["delta"].abs() >= STRONG
+    shown = rows.assign(lower=rows["delta"].clip(upper=0), upper=rows["delta"].clip(lower=0))
+    label = "BIC of the exponential law less that of the power"
+    return share(rows).adding(
+        table=rows,
+        draw=drawing(forest, shown, label="model_id", estimate="delta", heritage="heritage", xlabel=label),
+        words={
+            "k": int(rows["exponential"].sum()),
+            "clear": int((strong & rows["exponential"]).sum()),
+            "contrary": int((strong & ~rows["exponential"]).sum()),
+            "strong": STRONG,
+            "growth": float(rows["growth"].median()),
+            "power": float(rows["power"].median()),
+            "neighbours": float(rows["neighbours"].median()),
+            "increments": float(rows["neighbours_of_increments"].median()),
+            "deepest": rows.nlargest(DEEPEST, "n_layers").to_dict("records"),
+        },
+    )
+
+
+@CLAIM.finding(
+    "models",
+    primary=RULE,
+    trial=TRIAL,
+    evidence=POOLED,
+    needs=LEAST,
+    views=Views(models=8, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED)),
+)
+def real(evidence: Evidence) -> Result:
+    """Does one growth rate fit most models better than one that falls with depth?"""
+    return compared(evidence)
+
+
+@CLAIM.finding("nursery", primary=RULE, trial=OF_RECIPES, evidence=NURSERY, needs=LEAST)
+def nursery(evidence: Evidence) -> Result:
+    """The same of the controlled study's deep models, at the end of training and on the way."""
+    return compared(evidence).adding(words={"steps": along_training(evidence).to_dict("records")})
+
+
+if __name__ == "__main__":
+    CLAIM.main()

@@ -1,0 +1,118 @@
+"""Power of a claim in its own worlds: against a closed form, and studies as they are asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import command
+from scipy import stats
+
+from thermostats.claims import power as planning
+from thermostats.claims.calibration import ORDER, Calibration
+from thermostats.claims.levels import POWER, WANTED
+from thermostats.claims.planned import PlannedStudy, studies
+from thermostats.claims.power import drawn, planned_power, power, sentences
+from thermostats.claims.question import Question, Trial
+from thermostats.claims.result import SUPPORTED, Estimate, Result
+from thermostats.claims.rule import ALPHA, Decide, V
+from thermostats.claims.worlds import worlds_of_mean
+from thermostats.errors import UsageError
+
+MEAN = V("mean")
+RULE = Decide((MEAN > 0) & (MEAN.p <= ALPHA), (MEAN < 0) & (MEAN.p <= ALPHA))
+SHIFT = 0.5
+
+
+def here() -> pd.DataFrame:
+    """Three labs of five, two and one models; of each two rows."""
+    models = {"a": 5, "b": 2, "c": 1}
+    rows = [(f"{lab}{k}", lab, prompt) for lab, n in models.items() for k in range(n) for prompt in "pq"]
+    return pd.DataFrame(rows, columns=["model_id", "heritage", "prompt_id"]).assign(y=0.0, x=range(16))
+
+
+def mean(rows: pd.DataFrame) -> Result:
+    found = stats.ttest_1samp(rows["y"], 0.0)
+    return Result.of(rows, {"mean": Estimate(float(rows["y"].mean()), p=float(found.pvalue))})
+
+
+def question() -> Question:
+    trial = Trial(lambda _: here(), mean, "", worlds_of_mean("y", SHIFT, 0.0, 1.0, group=""))
+    return Question("T01.mean", "mean", None, lambda _: mean(here()), RULE, trial=trial)
+
+
+def known(limit: float) -> Calibration:
+    """What is known of a rule: that one side has power, and below which level it is given."""
+    rows = [{"side": str(SUPPORTED), "box": box, "bound_05": limit} for box in (POWER, "plausible")]
+    return Calibration(pd.DataFrame(rows).reindex(columns=list(ORDER)))
+
+
+def test_labs_at_hand_take_turns_and_whoever_comes_again_is_another() -> None:
+    made = drawn(PlannedStudy((4, 3, 2, 2)), here(), np.random.default_rng(1))
+    models = made.drop_duplicates("model_id").groupby("heritage")["model_id"].agg(list)
+    assert {lab: len(of) for lab, of in models.items()} == {"a": 4, "b": 3, "c": 2, "a 1": 2}
+    assert set(models["a"]) < {f"a{k}" for k in range(5)} and {name[0] for name in models["a 1"]} == {"a"}
+    assert sorted(models["b"])[:2] == ["b0", "b1"] and sorted(models["c"]) == ["c0", "c0 0.1"]
+    assert made.groupby("model_id").size().eq(2).all() and len(made) == 22
+    repeated = made[made["model_id"].str.startswith("c0")].groupby("model_id")["x"].agg(list)
+    assert repeated.iloc[0] == repeated.iloc[1] == [14, 15]
+
+
+@pytest.mark.parametrize("limit", [ALPHA, 0.01])
+def test_power_is_that_of_the_t_test(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """P(t > t_(1−α/2)) with t noncentral, δ = shift √n: each model has two rows, so n is twice the models."""
+    monkeypatch.setattr(planning, "on_these", lambda *_: known(limit))
+    sizes = studies([6, 20], [3], [[9, 1]])
+    table = planned_power(question(), here(), sizes, most=1000)
+    assert table[["models", "labs", "largest"]].to_numpy().tolist() == [[6, 3, 2], [20, 3, 7], [10, 2, 9]]
+    for row in table.itertuples():
+        power = exact(int(row.models), limit)
+        assert row.power == pytest.approx(power, abs=4 * (power * (1 - power) / row.studies) ** 0.5)
+        assert row.error < 0.05 and row.limit == limit and row.studies == 1000
+    share = table["power"][1]
+    reached = f"20 models of 3 labs would say “supported” where it is true in {share:.0%} of simulations."
+    none = "No study of these sizes says “supported” where it is true in 80% of simulations."
+    assert sentences(table) == [reached if share >= WANTED else none]
+
+
+def exact(models: int, limit: float) -> float:
+    n = 2 * models
+    return float(stats.nct.sf(stats.t.isf(limit / 2, n - 1), n - 1, SHIFT * n**0.5))
+
+
+def test_a_rule_that_was_not_tried_is_tried_on_the_study_itself() -> None:
+    """Of a mean of 0 “not supported” is not true, so that it has no power there."""
+    table = planned_power(question(), here(), studies([12], [3], []), most=400)
+    assert table["side"].tolist() == ["supported"] and 0 < table["limit"][0] < ALPHA
+    assert table["power"][0] == pytest.approx(exact(12, table["limit"][0]), abs=0.1)
+
+
+def test_studies_are_every_pair_as_even_as_may_be() -> None:
+    made = studies([7, 9], [2, 3], [[1, 5, 2]])
+    assert [study.sizes for study in made] == [(4, 3), (3, 2, 2), (5, 4), (3, 3, 3), (5, 2, 1)]
+    with pytest.raises(UsageError, match=r"no study is asked for.*thermostats.power"):
+        studies([20], [], [])
+
+
+def test_a_claim_without_worlds_and_a_finding_that_is_not_there_are_named() -> None:
+    with pytest.raises(UsageError, match="no such finding that was tried"):
+        power("C05", models=[20], labs=[5], finding="nothing")
+
+
+@pytest.mark.slow
+def test_the_command_gives_a_grid_and_a_figure(tmp_path: Path) -> None:
+    figure = tmp_path / "power.svg"
+    asked = ["--models", "12,20", "--labs", "4", "--sizes", "9,2,1", "--studies", "40", "--figure", figure, "--json"]
+    rows = json.loads(command("power", "C05", *asked).stdout)
+    assert sorted({(row["models"], row["labs"], row["largest"]) for row in rows}) == [
+        (12, 3, 9),
+        (12, 4, 3),
+        (20, 4, 5),
+    ]
+    assert all(0 <= row["power"] <= 1 and row["limit"] <= ALPHA for row in rows)
+    assert "Power of C05" in figure.read_text(encoding="utf-8") or figure.read_text(encoding="utf-8").startswith(
+        "<?xml"
+    )

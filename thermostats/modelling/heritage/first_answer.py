@@ -1,0 +1,119 @@
+"""Tests of labs on the models at hand, next to what they could have shown and how often they err."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.errors import UsageError
+from thermostats.modelling.draws import Array
+
+WORLDS, ALPHA, WANTED = 200, 0.05, 0.8
+"""Simulated studies, the level of the tests, and the power that a study should have."""
+TIMES = (1, 2, 3, 4, 6, 8, 12)
+"""How many times as many labs are tried."""
+SPARE = 4
+"""Residual degrees of freedom that a test needs."""
+NUMBERS = ("n_layers", "n_heads", "d_head", "n_params")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """One question: the test of labs next to what else is in the model, and what it says in simulated worlds."""
+
+    question: str
+    f: float
+    p: float
+    df: tuple[int, int]
+    false: float
+    """Share of worlds without effects of labs in which p ≤ 0.05."""
+    power: float
+    """Share of worlds in which p ≤ 0.05 where labs differ as much as models of one lab."""
+    wanted: float
+    """Times as many labs for a power of 0.8; NaN where none tried suffices."""
+
+    @property
+    def error(self) -> float:
+        """Largest Monte-Carlo standard error of the two rates, as standard deviations of a binomial share."""
+        return float(max(np.sqrt(rate * (1 - rate) / WORLDS) for rate in (self.false, self.power)))
+
+
+def first_answer(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ...]:
+    """Both questions of a table of models: log_gain, heritage, and of `NUMBERS` the columns that all of them have.
+
+    Raises UsageError for fewer than two labs, or where fewer than four degrees of freedom remain for the residual.
+    """
+    labs = models["heritage"].astype(str).to_numpy()
+    if len(set(labs)) < 2:
+        raise UsageError("one lab: nothing to compare it with", got=f"{len(models)} models", allowed="2 labs or more")
+    y = models["log_gain"].to_numpy(dtype=np.float64)
+    shape = _logs(models)
+    questions = {"Does the lab matter at all?": shape[:, :1], "Does it beyond shape and size?": shape}
+    return tuple(_tested(words, y, reduced, labs, seed) for words, reduced in questions.items())
+
+
+def _tested(question: str, y: Array, reduced: Array, labs: Sequence[str] | Array, seed: int) -> Tested:
+    ratios, ps, df = _f(y[None], reduced, labs)
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(np.column_stack([reduced, _indicators(labs)]))[0]
+    sigma = float(np.sqrt(np.square(y - basis @ (basis.T @ y)).sum() / df[1]))
+    size = len(y)
+    false = float((_f(sigma * rng.standard_normal((WORLDS, size)), reduced, labs)[1] <= ALPHA).mean())
+    powers = []
+    for times in TIMES:
+        powers.append(_power(times, reduced, labs, rng))
+        if powers[-1] >= WANTED:
+            break
+    wanted = float(TIMES[len(powers) - 1]) if powers[-1] >= WANTED else np.nan
+    f, p = float(ratios[0]), float(ps[0])
+    return Tested(question=question, f=f, p=p, df=df, false=false, power=powers[0], wanted=wanted)
+
+
+def _power(times: int, reduced: Array, labs: Sequence[str] | Array, rng: np.random.Generator) -> float:
+    """Share of worlds with p ≤ 0.05 where labs differ as much as models of one lab, of so many times as many labs."""
+    names = np.concatenate([[f"{lab} {i}" for lab in labs] for i in range(times)])
+    codes = np.unique(names, return_inverse=True)[1]
+    effects = rng.standard_normal((WORLDS, codes.max() + 1))[:, codes]
+    outcomes = effects + rng.standard_normal((WORLDS, names.size))
+    return float((_f(outcomes, np.tile(reduced, (times, 1)), names)[1] <= ALPHA).mean())
+
+
+def _f(outcomes: Array, reduced: Array, labs: Sequence[str] | Array) -> tuple[Array, Array, tuple[int, int]]:
+    """F and p of labs for every row of outcomes, and the degrees of freedom."""
+    small, full = (_basis(each) for each in (reduced, np.column_stack([reduced, _indicators(labs)])))
+    k, rest = full.shape[1] - small.shape[1], outcomes.shape[1] - full.shape[1]
+    if k < 1 or rest < SPARE:
+        raise UsageError(
+            "too few models for a test of labs",
+            got=f"{outcomes.shape[1]} models of {len(set(labs))} labs",
+            allowed=f"{full.shape[1] + SPARE} models or more for so many labs and columns",
+        )
+    total = np.square(outcomes).sum(axis=1)
+    rss_0, rss_1 = (total - np.square(outcomes @ q).sum(axis=1) for q in (small, full))
+    f = (rss_0 - rss_1) / k / (rss_1 / rest)
+    return f, stats.f.sf(f, k, rest), (k, rest)
+
+
+def _basis(columns: Array) -> Array:
+    """An orthonormal basis of columns, some of which may follow from others."""
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(u[:, s > 1e-10 * s[0]])
+
+
+def _indicators(labs: Sequence[str] | Array) -> Array:
+    codes = np.unique(np.asarray(labs, dtype=str), return_inverse=True)[1]
+    return np.eye(codes.max() + 1)[codes]
+
+
+def _logs(models: pd.DataFrame) -> Array:
+    """An intercept, and the logs of the numbers that every model has and that vary."""
+    columns = [np.ones(len(models))]
+    for name in NUMBERS:
+        if name in models and models[name].notna().all() and models[name].nunique() > 1:
+            x = np.log(models[name].to_numpy(dtype=np.float64))
+            columns.append((x - x.mean()) / x.std())
+    return np.column_stack(columns)

@@ -1,0 +1,134 @@
+"""The page "What is known of why the stream grows": findings of several claims weighed in one account of one screen."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.finding import Finding
+from thermostats.claims.result import UNMEASURED
+from thermostats.claims.template import filled
+from thermostats.formatting import listed
+from thermostats.reporting.names import folder_of
+from thermostats.reporting.render import Text, link, text
+from thermostats.tables.invariants import effects
+from thermostats.tables.model_rows import model_rows
+
+WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+GUESSES = "guesses.csv"
+GAIN, MODEL, KNOB = "penultimate_gain", "r03-1", "W_V × 8 and W_O / 8 in every block"
+FAMILY = ["heritage", "family"]
+Case = tuple[str, Mapping[str, Any]]
+
+
+def claims(*, asked: bool = False) -> list[str]:
+    """Claims that the page links to, in its order; asked: those of which it weighs a finding."""
+    sentences = (each for part in WORDS["part"] for each in part["sentence"] if "finding" in each or not asked)
+    return list(dict.fromkeys(map(_claim, sentences)))
+
+
+def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
+    """The page's Markdown and the table behind its best guess."""
+    by_place = {(finding.id, finding.sample.evidence): finding for finding in findings}
+    guessed = guesses(model_rows(tables.named(POOLED), GAIN))
+    computed: dict[str, Callable[[], Case]] = {"norms": partial(norms, tables), "at_will": at_will}
+    computed["guesses"] = partial(best_guess, guessed)
+    parts = {part["title"]: [_line(each, by_place, computed) for each in part["sentence"]] for part in WORDS["part"]}
+    there = {finding.claim for finding in by_place.values()}
+    page = text(
+        "growth.md",
+        **{name: WORDS[name] for name in ("title", "intro")},
+        parts={title: list(filter(None, lines)) for title, lines in parts.items()},
+        lacking=[claim for claim in claims(asked=True) if claim not in there],
+        table=GUESSES,
+    )
+    return {"growth.md": page.encode(), GUESSES: guessed.to_csv(index=False, lineterminator="\n").encode()}
+
+
+def _claim(sentence: Mapping[str, str]) -> str:
+    return sentence.get("claim") or sentence["finding"].partition(".")[0]
+
+
+def _line(
+    sentence: Mapping[str, str], findings: Mapping[tuple[str, str], Finding], computed: Mapping[str, Callable[[], Case]]
+) -> dict[str, Any] | None:
+    """One line of the page: what it is about, the sentence of its verdict or case, its link, what would change it."""
+    claim = _claim(sentence)
+    at = {"about": sentence["about"], "changes": sentence["changes"]}
+    if "computed" in sentence:
+        case, values = computed[sentence["computed"]]()
+        return {**at, "said": filled(sentence[case], values), "link": _link(claim, findings), "stands": ""}
+    finding = findings.get((sentence["finding"], sentence["evidence"]))
+    if finding is None or finding.verdict == UNMEASURED:
+        return None
+    values = {"estimate": finding.headline, "estimand": finding.estimand}
+    said = filled(sentence[finding.verdict], values)
+    return {**at, "said": said, "link": _link(claim, findings), "stands": finding.stands}
+
+
+def _link(claim: str, findings: Iterable[tuple[str, str]]) -> Text:
+    """The claim's page; its id alone where the report lacks it."""
+    there = any(name.startswith(f"{claim}.") for name, _ in findings)
+    return link(claim, f"{folder_of(claim)}/index.md" if there else "")
+
+
+def guesses(models: pd.DataFrame) -> pd.DataFrame:
+    """The log gain of every model, and guesses of it by models that are left: of its family, lab, all, and a line.
+
+    The line has log L/d, log ρ and log N. Models are those of families of two or more. A row a model.
+    """
+    logs = {"log_shape": models["n_layers"] / models["d_model"], "log_rho": models["rho"]}
+    logs["log_n"] = models["n_params_nonembedding"]
+    rows = models.assign(**{name: np.log(values.astype("float64")) for name, values in logs.items()})
+    rows = rows[rows["heritage"].ne("") & np.isfinite(rows[list(logs)]).all(axis=1)]
+    rows = rows[rows.duplicated(FAMILY, keep=False)].reset_index(drop=True)
+    groups = {"family": FAMILY, "lab": ["heritage"], "mean": lambda row: 0}
+    guessed = {f"by_{name}": _mean_of_others(rows["log_gain"], rows.groupby(by)) for name, by in groups.items()}
+    return rows[["model_id", *FAMILY, "log_gain"]].assign(**guessed, by_shape=_line_of_others(rows, list(logs)))
+
+
+def _mean_of_others(y: pd.Series, groups: Any) -> pd.Series:
+    of_each = groups[y.name]
+    return (of_each.transform("sum") - y) / (of_each.transform("size") - 1)
+
+
+def _line_of_others(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
+    """What a line through all other models says of each: y − e / (1 − h), with residuals e and leverages h."""
+    x = np.column_stack([np.ones(len(rows)), rows[columns].to_numpy(np.float64)])
+    projection = x @ np.linalg.pinv(x)
+    residuals = rows["log_gain"] - projection @ rows["log_gain"]
+    return rows["log_gain"] - residuals / (1 - np.diag(projection))
+
+
+def best_guess(guessed: pd.DataFrame) -> Case:
+    """Which guess is best, and the root mean squared error of each."""
+    names = [name for name in guessed if name.startswith("by_")]
+    errors = guessed[names].sub(guessed["log_gain"], axis=0).pow(2).mean().pow(0.5)
+    missed = {name.removeprefix("by_"): float(error) for name, error in errors.items()}
+    counts = {"n": len(guessed), "families": len(guessed[FAMILY].drop_duplicates())}
+    return min(missed, key=lambda name: missed[name]), {**missed, **counts}
+
+
+def norms(tables: Evidence) -> Case:
+    """Kinds of norm of the models below and above 1."""
+    rows = model_rows(tables.named(POOLED), GAIN)
+    below = rows.loc[rows["log_gain"] < 0, "norm_kind"].value_counts()
+    if len(below) != 1:
+        return "several", {"counts": listed([f"{n} with {kind}" for kind, n in below.items()])}
+    kind, same = below.index[0], rows["norm_kind"] == below.index[0]
+    counts = {"below": int(below.iloc[0]), "others": int(same.sum() - below.iloc[0]), "rest": int((~same).sum())}
+    return "one", {"kind": kind, **counts}
+
+
+def at_will() -> Case:
+    """What a change of weights that leaves every output does to the study's knob, and to the gain."""
+    moves = effects(MODEL, KNOB)
+    gain = moves[GAIN]
+    return "moved" if gain["moved"] > 0 else "unmoved", {"ratio": moves["wv_wo_ratio"], "gain": gain}
