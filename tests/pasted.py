@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -71,6 +71,7 @@ def watched() -> Iterator[list[Refusal]]:
     """Refusals of calls of the package, those that it catches itself included."""
     plain, met = ThermostatsError.__init__, list[Refusal]()
 
+    @wraps(plain)
     def init(self: ThermostatsError, *args: Any, **kwargs: Any) -> None:
         plain(self, *args, **kwargs)
         frames = [frame for frame in _frames() if _is_of_package(frame)]
@@ -292,21 +293,26 @@ def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
     run from the same place with other values.
     """
     place = refusal.site, NUMBER.sub("0", TEXT.sub("", line))
-    without_table = refusal.names["df"] is None and re.search(r"\bdf\b", line)
+    without_table = not _is_table(refusal.names["df"]) and re.search(r"\bdf\b", line)
     if place in RUN or without_table or OF_THE_USER.search(TEXT.sub("", line)) or not Path(refusal.folder).is_dir():
         return ""
     RUN.add(place)
+    fault = ""
     try:
         ran(line, refusal)
     except ThermostatsError as error:
         if str(error).partition("Next: ")[0] == str(refusal.error).partition("Next: ")[0]:
-            return "is refused as before"
-        return f"is refused: {error}" if alone else ""
+            fault = "is refused as before"
+        elif alone:
+            fault = f"is refused: {error}"
     except ReachedSamplerError:
-        return ""
+        pass
+    except FileNotFoundError as error:  # unless the call named a file that the test has not
+        named = [value for value in refusal.names.values() if isinstance(value, (str, Path))]
+        fault = "" if error.filename in map(str, named) else f"reads {error.filename}, which nobody named"
     except Exception as error:
-        return f"ends in {type(error).__name__}: {error}"
-    return ""
+        fault = f"ends in {type(error).__name__}: {error}"
+    return fault
 
 
 def ran(line: str, refusal: Refusal) -> Any:

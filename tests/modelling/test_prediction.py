@@ -40,8 +40,8 @@ def made_up(per_lab: int = 4) -> pd.DataFrame:
 def test_labs_with_sides_of_their_own_are_predicted_once_they_are_known() -> None:
     fit = fit_heritage(made_up(), se=0.01, seed=1)
     known, new = (TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage"))
-    assert (known.lab, known.models, known.right, known.commoner, known.side) == ("known", 32, 32, 20, "above 1")
-    assert (new.lab, new.models, new.commoner) == ("new", 32, 20) and new.right <= 20
+    assert (known.lab, known.models, known.right, known.majority, known.side) == ("known", 32, 32, 20, "above 1")
+    assert (new.lab, new.models, new.majority) == ("new", 32, 20) and new.right <= 20
     assert not known.worthless and new.worthless
     assert "worthless" in new.sentence() and "worthless" not in known.sentence()
     assert known.error == pytest.approx(0.05, abs=0.05) and new.error > 0.2
@@ -52,7 +52,7 @@ def test_a_record_counts_sides_by_hand() -> None:
     none = dict.fromkeys(("rmse_baseline", "rmse_lab_mean", "rmse_rival", "elpd", "elpd_difference"), 0.0)
     left = HeldOut(left_out="heritage", predictions=rows, rmse=0.5, coverage=0.75, elpd_difference_error=0.0, **none)
     record = TrackRecord.of(left, 0.9)
-    assert (record.right, record.commoner, record.side, record.worthless) == (2, 3, "below 1", True)
+    assert (record.right, record.majority, record.side, record.worthless) == (2, 3, "below 1", True)
     assert "factor of 1.65" in record.sentence() and "75% of gains lay inside their 90%" in record.sentence()
 
 

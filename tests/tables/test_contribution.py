@@ -75,7 +75,7 @@ def test_a_contribution_has_rows_provenance_licence_and_checks(mine: Path, tmp_p
 
 
 def test_who_says_nothing_is_asked_and_the_same_command_goes_on(mine: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a file that asks was begun.*export contribution --data"):
+    with pytest.raises(UsageError, match=r"a file that asks was written.*export contribution --data"):
         contribute(tmp_path / "out", data=mine)
     begun = read_source(mine / FILE)
     assert (begun.name, begun.licence) == ("my hooks", "")

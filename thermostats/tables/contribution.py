@@ -28,7 +28,7 @@ ASKED = """\
 # Whose rows a contribution holds, and on what terms. Fill in what is empty, then run the same command again.
 # name: the source of the rows, as `thermostats ls runs --own` lists it; for measurements of this package a new name.
 # licence: one that lets figures be passed on: {permitted}.
-# licence_by: who gives it, such as your name; or licence_file, a file beside this one that holds its text.
+# licence_by: who gives it, such as your name; or licence_file, a file next to this one that holds its text.
 # address and commit: where the figures are published, and in which state.
 # left_out: what of them is not among the rows, and why.
 """
@@ -39,10 +39,10 @@ NEEDED = ("name", "title", "address", "licence")
 def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Exported]:
     """Write the rows of one source of a user's folder to `out`/<name>/, as `data/external` holds others' rows.
 
-    `source.toml` in the user's folder says whose they are; where it is missing it is begun, to be filled in. Beside the
-    tables lie `source.toml`, LICENSE and CHECKS.md. Runs become external ones with ids that follow; texts of prompts
-    are left out, their hashes stay. Models that the package lacks come with their rows. What is written was read back
-    as a part of `data/external` and checked as `thermostats check` does.
+    `source.toml` in the user's folder says whose they are; where it is missing a first one is written, to be filled in.
+    The tables come with `source.toml`, LICENSE and CHECKS.md. Runs become external ones with ids that follow; texts of
+    prompts are left out, their hashes stay. Models that the package lacks come with their rows. What is written was
+    read back as a part of `data/external` and checked as `thermostats check` does.
 
     Raises UsageError for a folder that is not empty, provenance that is not stated, a licence that does not let figures
     be passed on and a source without own rows; DataError for rows under another licence, and as `check` does.
@@ -60,7 +60,7 @@ def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Expor
 
 
 def _stated(folder: Path) -> Source:
-    """What the user says of the rows; where nothing is said a file to be filled in is begun."""
+    """What the user says of the rows; where nothing is said a file to be filled in is written."""
     path, again = folder / FILE, command("export", "contribution", data=folder)
     runs = _own("runs", folder)
     if not path.is_file():
@@ -70,7 +70,7 @@ def _stated(folder: Path) -> Source:
         asked = ASKED.format(permitted=", ".join(store.PERMITTED)).encode()
         write_all(folder, {path: asked + begun.toml()})
         step = f"fill it in, then {again}"
-        raise UsageError("nothing says whose rows these are; a file that asks was begun", where=path, next_step=step)
+        raise UsageError("nothing says whose rows these are; a file that asks was written", where=path, next_step=step)
     source = read_source(path)
     if empty := [name for name in NEEDED if name != "licence" and not getattr(source, name)]:
         raise UsageError("a contribution says whose it is", where=path, got=f"no {', '.join(empty)}", next_step=again)
@@ -131,14 +131,14 @@ def _licence(source: Source, folder: Path) -> bytes:
     try:
         return (folder / source.licence_file).read_bytes()
     except OSError as error:
-        allowed = "licence_file, a file beside it with the text, or licence_by, who gives the licence"
+        allowed = "licence_file, a file next to it with the text, or licence_by, who gives the licence"
         got = f"licence_file = {source.licence_file!r}, {reason(error)}"
         what = "nobody is named who gives the licence"
         raise UsageError(what, where=folder / FILE, got=got, allowed=allowed) from error
 
 
 def _checked(source: Source, tables: Mapping[str, pd.DataFrame], contents: Mapping[str, bytes]) -> bytes:
-    """What a reviewer is to know: the rows, read back as a part of `data/external`, beside others' of these models."""
+    """What a reviewer is to know: the rows, read back as a part of `data/external`, next to others' of these models."""
     with tempfile.TemporaryDirectory() as temporary:
         store_of_it = Path(temporary)
         mark = BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()

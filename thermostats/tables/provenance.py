@@ -1,4 +1,4 @@
-"""Whose figures rows are: what lies beside the tables of an external source, in `source.toml`."""
+"""Whose figures rows are: what lies next to the tables of an external source, in `source.toml`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from thermostats.tables.folders import CONFIG, data_folder, layers, read_bytes
 from thermostats.tables.schemas import EXTERNAL
 
 FILE, LICENCE = "source.toml", "LICENSE"
-"""Beside the tables of a source: where they come from, and the text of their licence."""
+"""Next to the tables of a source: where they come from, and the text of their licence."""
 
 
 @dataclass(frozen=True)

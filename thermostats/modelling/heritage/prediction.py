@@ -37,7 +37,7 @@ class TrackRecord:
     models: int
     right: int
     """Models whose gain is on the side of 1 where the mean of its predicted log gain puts it."""
-    commoner: int
+    majority: int
     """Models that are on the side of 1 where most are: what one guess for all of them gives."""
     side: str
     """That side."""
@@ -58,7 +58,7 @@ class TrackRecord:
             lab={"model": "known", "heritage": "new"}[left_out.left_out],
             models=len(rows),
             right=int((above == predicted).sum()),
-            commoner=int((above == side).sum()),
+            majority=int((above == side).sum()),
             side=SIDES[side],
             error=left_out.rmse,
             covered=left_out.coverage,
@@ -68,7 +68,7 @@ class TrackRecord:
     @property
     def worthless(self) -> bool:
         """Whether one guess for all has been as good at sides."""
-        return self.right <= self.commoner
+        return self.right <= self.majority
 
     def sentence(self) -> str:
         """The record in plain words."""
@@ -76,7 +76,7 @@ class TrackRecord:
         end = ": as to the side of 1, such a prediction is worthless" if self.worthless else ""
         return (
             f"Of {self.models} models of {of}, {self.right} were predicted on the right side of 1; guessing {self.side}"
-            f" for all gives {self.commoner}{end}. Predictions were off by a factor of {math.exp(self.error):.2f} "
+            f" for all gives {self.majority}{end}. Predictions were off by a factor of {math.exp(self.error):.2f} "
             f"(root mean square), and {percent(self.covered)} of gains lay inside their {percent(self.level)} interval."
         )
 
