@@ -37,9 +37,6 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 EXPENSIVE = 20.0
 """CPU-seconds that `thermostats report --calibrate` may take for one finding."""
-ROUNDED = 5e-4
-"""By how much of it a bound of the table, of four digits, may lie above what was simulated: a level that equals the
-bound, such as the least p of a permutation, must not lie below it for that."""
 RETRIED = 2
 """Worst worlds that it simulates on the rows at hand."""
 COLUMNS = {
@@ -162,8 +159,7 @@ def of_design(question: Question, n: int) -> pd.DataFrame:
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
     mine = (every["rule"] == question.key) & (every["n_models"] == n) & (every["digest"] == question.digest())
-    rows = every[mine].reset_index(drop=True)
-    return rows.assign(**{name: rows[name] * (1 - ROUNDED) for name in BOUNDS})
+    return every[mine].reset_index(drop=True)
 
 
 def nearest(question: Question, n: int) -> Calibration:
