@@ -89,7 +89,7 @@ def page(place: Place, name: str) -> bool:
     page = blocks((ROOT / name).read_text(encoding="utf-8"))
     lines = [block for block in page if block.language == "python" and not block.note]
     printed = place.run(str(place.bin / "python"), "-c", "\n".join(block.code for block in lines))
-    return matches("\n".join(block.output or "" for block in lines), printed)
+    return matches("".join(block.output or "" for block in lines), printed)
 
 
 def weight(place: Place) -> tuple[str, bool]:
