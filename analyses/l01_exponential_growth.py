@@ -53,7 +53,7 @@ def compared(evidence: Evidence) -> Result:
     rows = models(evidence).sort_values("delta", ignore_index=True)
     strong = rows["delta"].abs() >= STRONG
     shown = rows.assign(lower=rows["delta"].clip(upper=0), upper=rows["delta"].clip(lower=0))
-    label = "BIC of the exponential law less that of the power"
+    label = "BIC of the exponential law minus that of the power"
     return share(rows).adding(
         table=rows,
         draw=drawing(forest, shown, label="model_id", estimate="delta", heritage="heritage", xlabel=label),

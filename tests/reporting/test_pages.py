@@ -436,7 +436,7 @@ def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(out: Path, monkeyp
     away = [href for href in re.findall(r'href="([^"]*)"', text) if not href.startswith(("#", "data:", "https:"))]
     assert away == []
     monkeypatch.setattr(bundle, "MOST", len(text.encode()) - 1)
-    with pytest.raises(DataError, match=r"too large for one file: C03.*allowed: .*send the folder c03"):
+    with pytest.raises(DataError, match=r"too large for one file .C03.*allowed: .*send the folder c03"):
         single(sent, lambda name: (out / name).read_bytes())
     with pytest.raises(UsageError, match=r"one file a claim.*thermostats report C01 --single-file"):
         report(single_file=True, out=out, check=True)

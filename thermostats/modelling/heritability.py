@@ -228,7 +228,7 @@ def _by_share(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str]) -> Ar
 
 
 def support(rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: float = 0.95) -> pd.DataFrame:
-    """How well each λ fits: `share`, `log_likelihood` less that of the best one, and whether the interval has it.
+    """How well each λ fits: `share`, `log_likelihood` minus the largest, and whether the interval has it.
 
     The same restricted likelihood, rows and interval as `heritabilities`, which raises what this raises.
     """

@@ -388,7 +388,7 @@ INCHES_A_TIP = 0.18
 RIGHT = 1.45
 """Where the axes end, in heights of the tree: names of tips stand to the right of it."""
 FIRST, AMID, LETTER = 7.5, 6.5, 0.55
-"""Sizes of names beside the root and on branches, in points, and the width of a letter in sizes."""
+"""Sizes of names next to the root and on branches, in points, and the width of a letter in sizes."""
 ROOM = 0.8
 """Inches of a branch of length 1 on which there is room for the name of a model amid the tree."""
 

@@ -390,7 +390,7 @@ class _Renderer(RendererHTML):
         return f'<figure><p class="title">{symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
 
     def _downloads(self, files: dict[str, str]) -> str:
-        """Links to what lies beside the page; none where it is sent alone."""
+        """Links to files of the page; none where it is sent alone."""
         links = {words: self.links(file) for words, file in files.items() if file}
         made = (
             f'<a href="{escape(at["href"])}" download="{escape(at.get("download", files[words]))}">{words}</a>'

@@ -28,9 +28,9 @@ FAMILY = ["heritage", "family"]
 Case = tuple[str, Mapping[str, Any]]
 
 
-def claims(*, asked: bool = False) -> list[str]:
-    """Claims that the page links to, in its order; asked: those of which it weighs a finding."""
-    sentences = (each for part in WORDS["part"] for each in part["sentence"] if "finding" in each or not asked)
+def claims(*, weighed: bool = False) -> list[str]:
+    """Claims that the page links to, in its order; weighed: those of which it weighs a finding."""
+    sentences = (each for part in WORDS["part"] for each in part["sentence"] if "finding" in each or not weighed)
     return list(dict.fromkeys(map(_claim, sentences)))
 
 
@@ -46,7 +46,7 @@ def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
         "growth.md",
         **{name: WORDS[name] for name in ("title", "intro")},
         parts={title: list(filter(None, lines)) for title, lines in parts.items()},
-        lacking=[claim for claim in claims(asked=True) if claim not in there],
+        lacking=[claim for claim in claims(weighed=True) if claim not in there],
         table=GUESSES,
     )
     return {"growth.md": page.encode(), GUESSES: guessed.to_csv(index=False, lineterminator="\n").encode()}

@@ -8,7 +8,7 @@ increments, log G_l, since cumulated norms add up all errors before them, so tha
 
 Exponential growth was described in GPT-2 and other models (Heimersheim and Turner 2023, Residual stream norms grow
 exponentially over the forward pass, alignmentforum.org/posts/8mizBCm3dyc432nK8), with 1.045 per block in GPT-2 XL, and
-is said of networks that normalise before each block (Sun et al. 2025, arXiv 2502.05795). A power of 1/2 is what
+is stated for networks that normalise before each block (Sun et al. 2025, arXiv 2502.05795). A power of 1/2 is what
 independent writes of equal size give, as at initialisation (Xiong et al. 2020, arXiv 2002.04745).
 """
 
@@ -56,7 +56,7 @@ def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
 def laws(rows: pd.DataFrame) -> pd.DataFrame:
     """Both laws fitted to every model of `profiles`, one row each.
 
-    Columns besides its model's: blocks; growth, e^c; power, a; `delta`, BIC of the exponential law less that of the
+    Columns besides its model's: blocks; growth, e^c; power, a; `delta`, BIC of the exponential law minus BIC of the
     power; exponential, whether that is below 0; `neighbours`, the correlation of neighbours' errors about the
     exponential law where it is fitted to cumulated log norms, and `neighbours_of_increments` where it is to increments.
     """
