@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -162,6 +163,11 @@ def of_design(question: Question, n: int) -> pd.DataFrame:
     return every[mine].reset_index(drop=True)
 
 
+def nearest_size(sizes: Sequence[int], n: int) -> int:
+    """Of numbers of rows the one nearest to n by ratio; of two the smaller."""
+    return min(sizes, key=lambda size: (abs(math.log(size / max(n, 1))), size))
+
+
 def nearest(question: Question, n: int) -> Calibration:
     """What is known of a rule on the design nearest in size to n rows that it was tried on."""
     sizes = table().loc[lambda frame: frame["rule"] == question.key, "n_models"].unique()
@@ -169,7 +175,7 @@ def nearest(question: Question, n: int) -> Calibration:
     known = [size for size, rows in by_size.items() if len(rows)]
     if not known:
         return Calibration(of_design(question, n), n, n)
-    size = min(known, key=lambda size: (abs(math.log(size / max(n, 1))), size))
+    size = nearest_size(known, n)
     return Calibration(by_size[size], size, n)
 
 
