@@ -26,7 +26,7 @@ from thermostats.claims.judge import again, answered, by_rule, over_parts, toget
 from thermostats.claims.own_models import own_models_missing
 from thermostats.claims.printed import run_as_script
 from thermostats.claims.question import Curve, Question, Trial, Views
-from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
+from thermostats.claims.result import UNMEASURED, Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError
@@ -269,13 +269,7 @@ class Claim:
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
             named = evidence.named(question.evidence) if question.evidence else evidence
-            if question.parts:
-                parts = [answers[name] for name in question.parts]
-                answers[question.id] = over_parts(question, parts)
-            elif question.trial is not None and not isinstance(question.primary, Posterior):
-                answers[question.id] = by_rule(question, named)
-            else:
-                answers[question.id] = self._found(replace(question, curve=None, robustness=None), {}, named)
+            answers[question.id] = self._decided(question, answers, named)
             yield answers[question.id]
         leading = self.questions[0]
         for question in self.questions:
@@ -285,6 +279,16 @@ class Claim:
                 view = again(question, evidence.named(name), answers[question.id])
                 if view.has_rows:
                     yield view
+
+    def _decided(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
+        """One finding by its rule alone; what has no trial, or too few rows in it for what it needs, is answered."""
+        if question.parts:
+            return over_parts(question, [before[name] for name in question.parts])
+        if question.trial is not None and not isinstance(question.primary, Posterior):
+            finding = by_rule(question, evidence)
+            if finding.verdict != UNMEASURED or question.needs is None:
+                return finding
+        return self._found(replace(question, curve=None, robustness=None), before, evidence)
 
     def first(self, findings: Sequence[Finding]) -> list[Finding]:
         """Those of the claim's first question, by which it stands."""
