@@ -1,5 +1,6 @@
 """C09: the transition layer L* follows from depth and heads, L* = L (0.11 + 0.012 L + 4.9/H)."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -10,7 +11,9 @@ import pandas as pd
 from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Above, AtLeast, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
+from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import paired_difference
+from thermostats.modelling.classical.many import Many, means
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.transition import fit_transition
@@ -21,7 +24,8 @@ from thermostats.studies.delia2026.weights_of_claims import TRANSITION_DEFINITIO
 from thermostats.studies.nursery.study_rows import at_the_end
 from thermostats.tables.schemas import NURSERY
 
-SEED = 9
+SEED, FEWEST = 9, 3
+"""Of the permutation; and differences that have an interval."""
 SCALE = 10.0
 """Errors that differ by ten points of depth would be no surprise."""
 CLAIMED = 25.0 - 15.7
@@ -56,6 +60,13 @@ def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
     found = paired_difference(rows["gained"], 0 * rows["gained"], log=False, seed=SEED)
     estimate = Estimate.of(found, f"95% {found.interval}, points of depth", found.p_permutation)
     return Result.of(rows, {name: estimate}, table=None, words={"permutation": found.permutation})
+
+
+def nearer_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str = GAINED) -> dict[str, Many]:
+    """`nearer` of many studies, without the p of sign flips."""
+    if len(rows) < FEWEST:
+        raise UsageError("too few models", got=len(rows), allowed=f"{FEWEST} or more")
+    return {name: means(outcomes["gained"])}
 
 
 def gained_by(rows: pd.DataFrame, other: str, formula: str = "error_formula") -> pd.DataFrame:
@@ -115,7 +126,7 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, column="n_layers")
-TRIAL = Trial(by_definition, nearer, worlds=WORLDS, larger="")
+TRIAL = Trial(by_definition, nearer, worlds=WORLDS, larger="", many=nearer_at_once)
 FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
 
 
@@ -159,7 +170,9 @@ def over_labs(rows: pd.DataFrame) -> Result:
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(rows_without_own_lab, over_labs, worlds=WORLDS, larger=""),
+    trial=Trial(
+        rows_without_own_lab, over_labs, worlds=WORLDS, larger="", many=partial(nearer_at_once, name=OVER_LABS)
+    ),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""

@@ -20,8 +20,8 @@ from thermostats.studies.delia2026.gains_of_claims import follows
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, LAST_GAIN_FILES
 from thermostats.tables.schemas import NURSERY
 
-SEED, RESAMPLES, FEWER = 18, 4999, 999
-"""Resamples; fewer beside the finding, and in simulated worlds."""
+SEED, RESAMPLES, FEWER, FEWEST = 18, 4999, 999, 299
+"""Resamples of the finding, of what stands beside it, and in simulated worlds."""
 NATS = 1.0
 """Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be no surprise."""
 ALPHA, NEGLIGIBLE = 0.05, 0.1
@@ -114,7 +114,7 @@ def slopes_inside_models(rows: pd.DataFrame, category: str) -> Inference:
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
 BASES, FOUR, SENSIBLE, HERE = (
-    Trial(own, partial(inside, resamples=FEWER), worlds=SLOPES, version=2)
+    Trial(own, partial(inside, resamples=FEWEST), worlds=SLOPES, version=2)
     for own in (bases, benchmark, sensible, measured)
 )
 

@@ -89,7 +89,7 @@ def page(place: Place, name: str) -> bool:
     page = blocks((ROOT / name).read_text(encoding="utf-8"))
     lines = [block for block in page if block.language == "python" and not block.note]
     printed = place.run(str(place.bin / "python"), "-c", "\n".join(block.code for block in lines))
-    return matches("\n".join(block.output or "" for block in lines), printed)
+    return matches("".join(block.output or "" for block in lines), printed)
 
 
 def weight(place: Place) -> tuple[str, bool]:
@@ -158,7 +158,8 @@ def whole_report(place: Place) -> Iterator[tuple[str, bool]]:
 
 def installed(wheel: Path, interpreter: str, folder: Path, *, measure: bool) -> Path:
     """An environment with the wheel and what it needs; made once, the wheel put in anew each time."""
-    pip = ("-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile")
+    pip = ["-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-compile"]
+    pip += ["--constraint", str(ROOT / "constraints.txt")] * measure  # the build of torch that the tests know
     name = subprocess.run([interpreter, "-V"], capture_output=True, text=True, check=True).stdout.split()[1]
     environment = folder / f"{name}{'-measure' * measure}"
     if not environment.is_dir():

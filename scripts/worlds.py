@@ -25,10 +25,11 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 
 from thermostats.claims import calibration
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import calibrated
-from thermostats.claims.result import TooFew
+from thermostats.claims.levels import SIDES, calibrated, own_levels
+from thermostats.claims.result import TooFew, Verdict
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
+from thermostats.errors import UsageError
 from thermostats.settings import cores_there_are
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,11 +57,29 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
     return by_design
 
 
+def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
+    """Levels of both sides in every finding of a rule, on every set of evidence, whose limits are those of a design."""
+    (key, n), levels = design, {side: set[float]() for side in SIDES}
+    sizes = [size for rule, size in designs(claim) if rule == key]
+    for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
+        if question.key != key or question.trial is None:
+            continue
+        for name in (question.evidence, *(question.views.sets if question.views else ())):
+            with suppress(TooFew, UsageError):
+                rows = question.trial.of(evidence().named(name), question.over)
+                if question.views is not None and name != question.evidence:
+                    rows = question.views.of(rows)
+                if calibration.nearest_size(sizes, len(rows)) == n:
+                    for side, level in own_levels(question, rows).items():
+                        levels[side].add(level)
+    return {side: sorted(of_side) for side, of_side in levels.items()}
+
+
 def tried(claim: str, design: Key, seconds: float) -> tuple[list[dict[str, Any]], float]:
     """Rows of the table for one rule and design, and the CPU-seconds that they took."""
     question, rows = designs(claim)[design]
     started = time.process_time()
-    return list(calibrated(question, rows, seconds=seconds)), time.process_time() - started
+    return list(calibrated(question, rows, seconds=seconds, asked=asked(claim, design))), time.process_time() - started
 
 
 def todo(claims: list[str], chosen: list[str], anew: bool = False) -> Iterator[tuple[str, Key]]:

@@ -148,11 +148,13 @@ def pytest_runtest_call(item: pytest.Function) -> Generator[None, None, None]:
     with pasted.watched() as met:
         yield
         wrong = pasted.faults(met, alone=hasattr(item.function, "one_fault"))
-        pasted.keep(item.config.cache.mkdir(pasted.KEPT), item.nodeid, wrong)
+        if cache := getattr(item.config, "cache", None):
+            pasted.keep(cache.mkdir(pasted.KEPT), item.nodeid, wrong)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    pasted.keep_count(session.config.cache.mkdir(pasted.KEPT), os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+    if cache := getattr(session.config, "cache", None):
+        pasted.keep_count(cache.mkdir(pasted.KEPT), os.environ.get("PYTEST_XDIST_WORKER", "alone"))
 
 
 @pytest.fixture

@@ -297,17 +297,22 @@ def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
     if place in RUN or without_table or OF_THE_USER.search(TEXT.sub("", line)) or not Path(refusal.folder).is_dir():
         return ""
     RUN.add(place)
+    fault = ""
     try:
         ran(line, refusal)
     except ThermostatsError as error:
         if str(error).partition("Next: ")[0] == str(refusal.error).partition("Next: ")[0]:
-            return "is refused as before"
-        return f"is refused: {error}" if alone else ""
+            fault = "is refused as before"
+        elif alone:
+            fault = f"is refused: {error}"
     except ReachedSamplerError:
-        return ""
+        pass
+    except FileNotFoundError as error:  # unless the call named a file that the test has not
+        named = [value for value in refusal.names.values() if isinstance(value, (str, Path))]
+        fault = "" if error.filename in map(str, named) else f"reads {error.filename}, which nobody named"
     except Exception as error:
-        return f"ends in {type(error).__name__}: {error}"
-    return ""
+        fault = f"ends in {type(error).__name__}: {error}"
+    return fault
 
 
 def ran(line: str, refusal: Refusal) -> Any:

@@ -16,7 +16,7 @@ INSTRUMENT = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies
 REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "measurement/gguf_files.py"}
 REGISTRY |= {"measurement/same_function.py", "tables/identities.py"}
 """Where architectures are told apart by the names that transformers gives them."""
-EXAMPLES = {"cli/app.py", "measurement/hub.py"}
+EXAMPLES = {"cli/app.py", "cli/planning.py", "measurement/hub.py", "modelling/heritage/prediction.py"}
 """Help and messages that show a model's name as an example."""
 
 

@@ -195,18 +195,6 @@ def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> Non
     assert not Side(pd.DataFrame({"box": ["plausible"], "bound_05": [levels.bound(grid, 0.05)]})).gives(1 / 21)
 
 
-def test_a_level_that_equals_a_bound_does_not_lie_below_it_as_the_table_rounds_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """1/21 = 0.047619… is 0.04762 with four digits, which is more."""
-    asked = question(LINE, Decide((R > 0) & (R.p <= ALPHA), (R < 0) & (R.p <= ALPHA)))
-    row = {"rule": asked.key, "n_models": 15, "digest": asked.digest(), "side": "supported", "box": "plausible"}
-    kept = pd.DataFrame([{**row, **dict.fromkeys(levels.BOUNDS, float(f"{1 / 21:.4g}"))}])
-    monkeypatch.setattr(calibration, "table", lambda: kept)
-    side = calibration.nearest(asked, 15).side(SUPPORTED)
-    assert not side.gives(1 / 21) and side.gives(1 / 22)
-
-
 def test_truth_is_computed_from_large_samples_and_flips_at_the_boundary() -> None:
     asked = question(LINE, Decide((R > 0.3) & (R.p <= ALPHA), (R < 0.3) & (R.p > ALPHA)))
     rows = study()

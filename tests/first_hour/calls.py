@@ -156,7 +156,7 @@ NAMED = (
     ('fit.table("order")', "orders"),
     ('thermostats.features(lab="Eleuther")', "EleutherAI"),
     ('thermostats.model_rows("pooled", "penultimate")', "penultimate_gain"),
-    ("fit.predict(df[['layers']])", 'df[["lab", "layers", "heads", "params_m"]]'),
+    ("fit.predict(df[['layers']])", 'df.assign(**{"lab": VALUES, "heads": VALUES, "params_m": VALUES})'),
     ("thermostats.fit_crowding(df)", 'density="COLUMN"'),
     ('thermostats.fit_share(df, "gian > 1")', 'fit_share(df, "gain > 1")'),
     ("thermostats.fit_kleiber(df)", 'fit_kleiber(df, "gain", model="model", lab="lab", depth="layers")'),

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,9 +38,6 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 EXPENSIVE = 20.0
 """CPU-seconds that `thermostats report --calibrate` may take for one finding."""
-ROUNDED = 5e-4
-"""By how much of it a bound of the table, of four digits, may lie above what was simulated: a level that equals the
-bound, such as the least p of a permutation, must not lie below it for that."""
 RETRIED = 2
 """Worst worlds that it simulates on the rows at hand."""
 COLUMNS = {
@@ -162,8 +160,12 @@ def of_design(question: Question, n: int) -> pd.DataFrame:
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
     mine = (every["rule"] == question.key) & (every["n_models"] == n) & (every["digest"] == question.digest())
-    rows = every[mine].reset_index(drop=True)
-    return rows.assign(**{name: rows[name] * (1 - ROUNDED) for name in BOUNDS})
+    return every[mine].reset_index(drop=True)
+
+
+def nearest_size(sizes: Sequence[int], n: int) -> int:
+    """Of numbers of rows the one nearest to n by ratio; of two the smaller."""
+    return min(sizes, key=lambda size: (abs(math.log(size / max(n, 1))), size))
 
 
 def nearest(question: Question, n: int) -> Calibration:
@@ -173,7 +175,7 @@ def nearest(question: Question, n: int) -> Calibration:
     known = [size for size, rows in by_size.items() if len(rows)]
     if not known:
         return Calibration(of_design(question, n), n, n)
-    size = min(known, key=lambda size: (abs(math.log(size / max(n, 1))), size))
+    size = nearest_size(known, n)
     return Calibration(by_size[size], size, n)
 
 

@@ -43,7 +43,7 @@ from thermostats.claims.result import (
     Verdict,
     all_of,
 )
-from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, wanted
+from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import chance_of, declared, listed, plural
@@ -422,6 +422,15 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
         "group": question.group,
         **result.words,
     }
+
+
+def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
+    """The numbers above and below which a quantity supports the statement; None where the rule names no such number."""
+    decide = rule.rule if isinstance(rule, Given) else rule
+    bars = [bar for bar in decide.supported.bars if bar[0] == name] if isinstance(decide, Decide) else []
+    above, below = ([bar for _, side, bar in bars if side == sign] for sign in "><")
+    low, high = max(above, default=None), min(below, default=None)
+    return (low, high) if low is None or high is None or low < high else (None, None)
 
 
 def _finding(

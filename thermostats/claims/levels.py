@@ -154,6 +154,11 @@ def _of_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
     return [max(side.level, side.without / WITHOUT) for side in sides]
 
 
+def own_levels(question: Question, rows: pd.DataFrame) -> dict[Verdict, float]:
+    """Attained levels of both sides on rows as they were measured, units left out."""
+    return dict(zip(SIDES, _of_study(*question.on_trial(), plain(rows)), strict=True))
+
+
 def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
     made = _of_all(rule, trial, rows, outcomes)
     units = rows[trial.unit].unique() if trial.unit else ()
@@ -370,8 +375,8 @@ class Search:
             row["words"] = ", with ".join(filter(None, [nuisances, ERRORS.get(kind, kind) * (kind != "normal")]))
         return row
 
-    def tipping(self, size: str, level: float) -> Iterator[dict[str, Any]]:
-        """Where a level is no longer below α* as one nuisance is raised, the others at rest and at half.
+    def tipping(self, size: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
+        """Where each level is no longer below α* as one nuisance is raised, the others at rest and at half.
 
         Errors are normal, and log-normal. Between two values that were tried α* goes straight; `rate` is the level.
         """
@@ -385,7 +390,7 @@ class Search:
                     if (text := named(point)) not in limits:
                         limits[text] = bound(self._levels(point, self.effort.others, "tipping", LONGER), 0.05)
                     path.append((value, limits[text]))
-                if path:
+                for level in levels if path else ():
                     value, falls = falls_at(path, level)
                     words = worlds.in_words(**{name: value}) or f"{name} {declared(value)}"
                     beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
@@ -421,12 +426,16 @@ def falls_at(path: Sequence[tuple[float, float]], level: float) -> tuple[float, 
 
 
 def calibrated(
-    question: Question, rows: pd.DataFrame, effort: Effort | None = None, seconds: float = math.inf
+    question: Question,
+    rows: pd.DataFrame,
+    effort: Effort | None = None,
+    seconds: float = math.inf,
+    asked: Mapping[Verdict, Sequence[float]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table for one rule on one design: the worst worlds of both boxes, tipping points, and power.
 
-    Tipping points are asked for where the level of the rows themselves is one at which the side may be given. seconds:
-    the most that a world takes.
+    asked: levels of each side for which tipping points are wanted, by default those of the rows themselves; only those
+    at which a side may be given count. seconds: the most that a world takes.
     """
     rule, trial = question.on_trial()
     try:
@@ -441,6 +450,7 @@ def calibrated(
     at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
     effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
     rows = plain(rows)
+    asked = asked or {side: [level] for side, level in own_levels(question, rows).items()}
     sizes = false_sizes(question, rows)
     for side in SIDES:
         if _side(rule, side) is NEVER or not sizes[side]:
@@ -455,9 +465,8 @@ def calibrated(
             yield row
         for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
             yield search.simulated(point, HOSTILE, effort.others)
-        level = _of_study(rule, trial, rows)[SIDES.index(side)]
-        if level <= ALPHA:
-            yield from search.tipping(worst[0]["size"], level)
+        if low := [level for level in asked[side] if level <= ALPHA]:
+            yield from search.tipping(worst[0]["size"], low)
         yield from _powers(search, sizes[side], min([ALPHA, *limits]))
 
 

@@ -427,7 +427,6 @@ __all__ = [
     "NEVER",
     "Above",
     "Always",
-    "AnyRow",
     "AtLeast",
     "Below",
     "Condition",
@@ -443,7 +442,6 @@ __all__ = [
     "Sometimes",
     "V",
     "Within",
-    "wanted",
 ]
 
 
@@ -516,11 +514,6 @@ def Within(name: str, low: float, high: float) -> Decide:
 def EveryRow(rule: Decide, table: str = "rows") -> Decide:
     """A rule that every row of a table must meet: one row against it decides, and support needs all rows."""
     return Decide(Each(table, rule.supported), Some(table, rule.against))
-
-
-def AnyRow(rule: Decide, table: str = "rows") -> Decide:
-    """A rule that at least one row of a table must meet: one row decides, and a verdict against it needs all rows."""
-    return Decide(Some(table, rule.supported), Each(table, rule.against))
 
 
 ACCIDENTS = 1
@@ -702,12 +695,3 @@ def without_level(rule: Rule) -> str:
     """Words of the first side that has no attained level; empty where every side has one."""
     sides = {} if isinstance(rule, Posterior) else {v: rule.side(v) for v in (SUPPORTED, AGAINST)}
     return next((f"“{verdict}” where {side.words}" for verdict, side in sides.items() if side.level is None), "")
-
-
-def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
-    """The numbers above and below which a quantity supports the statement; None where the rule names no such number."""
-    decide = rule.rule if isinstance(rule, Given) else rule
-    bars = [bar for bar in decide.supported.bars if bar[0] == name] if isinstance(decide, Decide) else []
-    above, below = ([bar for _, side, bar in bars if side == sign] for sign in "><")
-    low, high = max(above, default=None), min(below, default=None)
-    return (low, high) if low is None or high is None or low < high else (None, None)

@@ -301,8 +301,8 @@ class Columns:
         if further := [column for column in self.further if column not in new]:
             absent["blocks"] = further
         if absent:
-            every = dict.fromkeys(column for columns in (*needed.values(), self.further) for column in columns)
-            step = f"fit.predict(df[{written([*every])}])"
+            filled = {column: Code("VALUES") for columns in absent.values() for column in columns}
+            step = f"fit.predict(df.assign(**{written(filled)}))"
             there = some_of(new.columns, next(iter(absent.values()))[0])
             raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
         for name, columns in needed.items():

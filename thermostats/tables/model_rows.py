@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import UsageError, did_you_mean, unknown
+from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
 from thermostats.tables.evidence_sets import POOLED, SETS, check_set, in_set, origin
@@ -62,7 +62,11 @@ def set_facts(
     if len(read) and (wrong := [name for name in facts if name in SHAPE]):
         what, step = "the files of this model say so themselves", f"leave {wrong[0]} out"
         raise UsageError(what, where=read.iloc[0], got=wrong[0], allowed=", ".join(FACTS), next_step=step)
-    return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
+    try:
+        return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
+    except DataError as error:
+        line = command("set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder)
+        raise error.ending_in(line) from None
 
 
 def own_models(folder: Path) -> pd.DataFrame:
