@@ -26,7 +26,7 @@ from thermostats.claims.judge import again, answered, by_rule, over_parts, toget
 from thermostats.claims.own_models import own_models_missing
 from thermostats.claims.printed import run_as_script
 from thermostats.claims.question import Curve, Question, Trial, Views
-from thermostats.claims.result import UNMEASURED, Audit, Estimate, Inference, Result, TooFew
+from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError
@@ -281,12 +281,12 @@ class Claim:
                     yield view
 
     def _decided(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
-        """One finding by its rule alone; what has no trial, or too few rows in it for what it needs, is answered."""
+        """One finding by its rule alone; what has no trial, or rows in it that do not count models, is answered."""
         if question.parts:
             return over_parts(question, [before[name] for name in question.parts])
         if question.trial is not None and not isinstance(question.primary, Posterior):
             finding = by_rule(question, evidence)
-            if finding.verdict != UNMEASURED or question.needs is None:
+            if finding is not None:
                 return finding
         return self._found(replace(question, curve=None, robustness=None), before, evidence)
 
