@@ -39,7 +39,7 @@ TENFOLD = Decide(
     Gate(Each("pairs", (FOLD >= LEAST) & (FOLD <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
     Gate(Some("pairs", (FOLD < LEAST) | (FOLD > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
 )
-"""Among many pairs one lies out of any limits: what is said of labs is said of their means."""
+"""Among many pairs one lies out of any limits: statements about labs are about their means."""
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
 ENOUGH, FEW = AtLeast(models=24, groups=8), AtLeast(models=FEWEST)

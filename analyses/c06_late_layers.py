@@ -31,7 +31,7 @@ PAIRS = Decide(
     Gate(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
     Gate(Each("pairs", (RATIO < LEAST) | (RATIO > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
 )
-"""Among many pairs one lies out of any limits: what is said of labs is said of their means."""
+"""Among many pairs one lies out of any limits: statements about labs are about their means."""
 CLAIM = Claim.read(__file__)
 
 

@@ -13,7 +13,7 @@ from thermostats.claims.rule import Above, AtLeast, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import paired_difference
-from thermostats.modelling.classical.many import Many, means
+from thermostats.modelling.classical.many import Many, by_group, means
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.transition import fit_transition
@@ -208,12 +208,18 @@ def over_groups(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {GAINED: estimate}, table=None, words={"permutation": found.permutation})
 
 
+def groups_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`over_groups` of many studies, without the p of sign flips."""
+    means_of = by_group(outcomes["gained"], rows["heritage"])
+    return nearer_at_once(rows.drop_duplicates("heritage"), {"gained": means_of})
+
+
 @CLAIM.finding(
     "contraction",
     primary=NEARER,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=Trial(of_curve, over_groups, worlds=WORLDS, larger="recipe"),
+    trial=Trial(of_curve, over_groups, worlds=WORLDS, larger="recipe", many=groups_at_once),
     views=Views(models=4, groups=3, sets=(POOLED,)),
 )
 def contraction(evidence: Evidence) -> Result:

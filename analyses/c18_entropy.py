@@ -21,7 +21,7 @@ from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, LAST_GAI
 from thermostats.tables.schemas import NURSERY
 
 SEED, RESAMPLES, FEWER, FEWEST = 18, 4999, 999, 299
-"""Resamples of the finding, of what stands beside it, and in simulated worlds."""
+"""Resamples of the finding, of its companion, and in simulated worlds."""
 NATS = 1.0
 """Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be no surprise."""
 ALPHA, NEGLIGIBLE = 0.05, 0.1

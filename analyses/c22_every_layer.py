@@ -151,11 +151,11 @@ def every_layer(evidence: Evidence) -> Result:
     """Whether blocks of EleutherAI's models lie below 1 that do not in others."""
     blocks = by_block(evidence)
     rows = of_models(blocks)
-    shown = blocks.assign(gain=np.exp(blocks["log_gain"]), before_the_last=blocks["layer"] - blocks["n_layers"])
+    shown = blocks.assign(gain=np.exp(blocks["log_gain"]), blocks_before_the_last=blocks["layer"] - blocks["n_layers"])
     shown["labs"] = np.where(shown["focal"], FOCAL, "other labs")
     return by_share(rows).adding(
         table=rows.drop(columns=["focal", "source"]).assign(penultimate=np.exp(rows["penultimate"])),
-        draw=drawing(lines_by_layer, shown, y="gain", x="before_the_last", null=1.0, by="labs"),
+        draw=drawing(lines_by_layer, shown, y="gain", x="blocks_before_the_last", null=1.0, by="labs"),
         words={"own": counts(rows[rows["focal"]]), "others": counts(rows[~rows["focal"]])},
     )
 

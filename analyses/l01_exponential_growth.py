@@ -27,7 +27,8 @@ MOST, HALF = 0.9, 0.5
 """Share of models in which the law fits better where it holds, and where neither does."""
 RULE = Above(SHARE, HALF)
 LEAST = AtLeast(models=8, groups=2)
-DEEPEST = 3
+DEEPEST, DESCRIBED = 3, "openai-community/gpt2-xl"
+"""Deepest models that the page names, and the one in which the law was described."""
 CLAIM = Claim.read(__file__)
 
 
@@ -66,6 +67,7 @@ def compared(evidence: Evidence) -> Result:
             "power": float(rows["power"].median()),
             "neighbours": float(rows["neighbours"].median()),
             "increments": float(rows["neighbours_of_increments"].median()),
+            "described": rows[rows["model_id"] == DESCRIBED].to_dict("records"),
             "deepest": rows.nlargest(DEEPEST, "n_layers").to_dict("records"),
         },
     )

@@ -90,10 +90,12 @@ def test_profiles_are_one_measurement_a_model_of_blocks_2_to_before_the_last() -
 
 
 def test_pages_of_the_controlled_study_name_it_first_among_their_limits_and_are_right() -> None:
-    """They say that most large models' streams grow at one rate, which cannot be said of the controlled study's."""
+    """They say that of large models most grow at one rate, which cannot be said of the controlled study's."""
     pages = sorted((ROOT / "analyses").glob("n0*.md"))
     notes = [page.read_text(encoding="utf-8").split("### notes\n")[1] for page in pages]
-    assert len(notes) == 5 and all(note.startswith("- Most large models' streams grow at one rate") for note in notes)
+    assert len(notes) == 5 and all(
+        note.startswith("- Of large models that were measured most grow at one rate") for note in notes
+    )
     rule = analysis("l01").RULE
     said = {name: rule.verdict(analysis("l01").compared(shipped().named(name))) for name in ("pooled", "nursery")}
     assert said == {"pooled": YES, "nursery": OPEN}

@@ -13,6 +13,7 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import provenance, store
+from thermostats.tables.column_map import NO_RAW
 from thermostats.tables.evidence_sets import EXTERNAL
 from thermostats.tables.store import check_licence, check_licences
 
@@ -141,6 +142,14 @@ def test_what_is_not_at_the_last_token_enters_no_gain_at_it(runs: pd.DataFrame) 
     assert positions["deepseek-ai/DeepSeek-R1-Distill-Llama-8B"] == {"mean_norm"}
     last = thermostats.features(evidence=EXTERNAL, every=True).dropna(subset="penultimate_gain")
     assert set(last["model_id"]) <= set(layers.loc[layers["position"] == "last", "model_id"])
+
+
+def test_gains_of_a_centred_stream_are_read_gains_and_no_others(runs: pd.DataFrame) -> None:
+    centred = rows("layers", runs)[lambda table: table["source"] == "ie7374-gpt2-pythia"]
+    assert centred["model_id"].nunique() == 3 and centred["gain_read"].notna().all()
+    assert centred[["norm_in", "gain_block"]].isna().all(axis=None) and set(centred["missing"]) == {NO_RAW}
+    features = thermostats.features(evidence="external").set_index("source").loc["ie7374-gpt2-pythia"]
+    assert features["penultimate_gain"].isna().all() and features["penultimate_read_gain"].notna().all()
 
 
 def test_a_figure_that_repeats_a_published_one_has_another_name(runs: pd.DataFrame) -> None:

@@ -29,7 +29,6 @@ from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdic
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
 from thermostats.claims.worlds import CLAIMED, ERRORS, NULL, Array, Point, Random, World, Worlds, half
 from thermostats.errors import DataError, UsageError
-from thermostats.formatting import declared
 
 SIDES = (SUPPORTED, AGAINST)
 PLAUSIBLE, HOSTILE, TIPPING, POWER = "plausible", "hostile", "tipping", "power"
@@ -392,7 +391,7 @@ class Search:
                     path.append((value, limits[text]))
                 for level in levels if path else ():
                     value, falls = falls_at(path, level)
-                    words = worlds.in_words(**{name: value}) or f"{name} {declared(value)}"
+                    words = worlds.in_words(**{name: value}) or "nothing raised"
                     beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
                     yield {
                         **self._row(point, TIPPING, self.effort.others),

@@ -261,6 +261,7 @@ def _figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     axes.set_yticks(list(cells.values()), list(cells))
     axes.set_ylim(-0.6, len(cells) - 0.4)
     ratio, lower, upper = (number(row[name]) for name in ("ratio", "lower", "upper"))
-    axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}; {focal} over others of equal shape: {ratio} [{lower}, {upper}]")
+    over = f"{focal} over others of equal shape: {ratio} [{lower}, {upper}] ({row['level']:.0%})"
+    axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}; {over}")
     legend_above(axes)
     return axes
