@@ -22,6 +22,7 @@ MODEL = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_mod
 ROWS = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "text": "p", "my gain": [1.1, 1.2, 0.9, 1.3]})
 Rows = Callable[[pd.DataFrame], pd.DataFrame]
 CASES: dict[str, tuple[Rows, int]] = {
+    "a gain that is an empty text": (lambda df: df.assign(**{"my gain": ["1.1", "", "0.9", "1.3"]}), 3),
     "per cent": (lambda df: df.assign(**{"my gain": df["my gain"] * 100}), 4),
     "layers from 0": (lambda df: df.assign(block=df["block"] - 1), 4),
     "layers in texts": (lambda df: df.assign(block="block_" + df["block"].astype(str)), 4),

@@ -26,8 +26,11 @@ PART = 100_000
 """Rows of all tables that are checked at a time, about."""
 SINKS = ("gpt_oss", "flint")
 """Architectures whose rows of attention sum to less than 1."""
-EMPTY = {"layers": "df.dropna(subset={gain_block})", "summaries": "df.dropna(subset={value})"}
-"""Rows that have the value that other people mostly give."""
+EMPTY = {
+    "layers": 'df[df[{gain_block}].replace("", None).notna()]',
+    "summaries": 'df[df[{value}].replace("", None).notna()]',
+}
+"""Rows that have the value that other people mostly give, where files are read as texts too."""
 MODEL = ["model_id", "revision"]
 LOOK = [*MODEL, "dtype", "source", "prompt_set", "prompt_sha"]
 GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]

@@ -56,7 +56,7 @@ def check_run_ids(runs: pd.DataFrame) -> None:
                 "a run's id does not follow from what was measured",
                 got=f"run_id {row['run_id']!r} of model {row['model_id']!r}",
                 allowed=f"{run_id(row)!r}",
-                next_step="thermostats.run_id(row) computes it",
+                next_step="thermostats.run_id(ROW) computes it",
             )
 
 

@@ -453,6 +453,7 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
     for row in distinct.itertuples(index=False, name=None):
         if row not in keys:
             near = nearest(row[0], other["model_id"]) if target == "models" else ""
+            near = "" if near == row[0] else near  # of another revision
             remedy = _remedy(label, row[0], near) if target == "models" else None
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
