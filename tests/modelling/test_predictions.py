@@ -96,7 +96,7 @@ def test_numbers_that_enter_no_law_are_named(column: str, value: Any, words: str
 def test_columns_of_free_blocks_are_needed(heritage: Fit) -> None:
     new = heritage.rows.head(2)
     with pytest.raises(
-        UsageError, match=r"blocks: n_heads.*Next: fit.predict\(df\[\[\"heritage\", \"n_layers\", \"n_heads\"\]\]\)"
+        UsageError, match=r"blocks: n_heads.*Next: fit.predict\(df.assign\(\*\*{\"n_heads\": VALUES}\)\)"
     ):
         heritage.predict(new.drop(columns="n_heads"))
     assert len(heritage.predict(new)) == 2

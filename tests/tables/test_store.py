@@ -114,9 +114,11 @@ def test_what_a_row_refers_to_must_be_there() -> None:
     with pytest.raises(DataError, match="table runs refers to a row that table models does not have") as caught:
         store.check_reference(table("runs", run(revision="step1")), "runs", "model_id", models, "models")
     assert caught.value.got == "model_id 'lab/small' @ 'step1'"
-    assert caught.value.next_step.startswith("did you mean lab/small? Otherwise add it to models")
+    assert caught.value.next_step.startswith("add it to models first: thermostats.join([dict(")
     rows = table("layers", layer({"run_id": "r"}, 1, 1.0))
-    with pytest.raises(DataError, match=r"runs.* got run_id 'r'.* Next: add it to runs, for instance with thermostats"):
+    with pytest.raises(
+        DataError, match=r"runs.* got run_id 'r'.* Next: add it to runs, for instance by thermostats join FILES"
+    ):
         store.check_reference(rows, "layers", "run_id", table("runs", run()), "runs")
     prompts = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64})
     store.check_prompts(table("runs", run(), run(prompt_set="")), prompts)

@@ -269,13 +269,7 @@ class Claim:
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
             named = evidence.named(question.evidence) if question.evidence else evidence
-            if question.parts:
-                parts = [answers[name] for name in question.parts]
-                answers[question.id] = over_parts(question, parts)
-            elif question.trial is not None and not isinstance(question.primary, Posterior):
-                answers[question.id] = by_rule(question, named)
-            else:
-                answers[question.id] = self._found(replace(question, curve=None, robustness=None), {}, named)
+            answers[question.id] = self._decided(question, answers, named)
             yield answers[question.id]
         leading = self.questions[0]
         for question in self.questions:
@@ -285,6 +279,16 @@ class Claim:
                 view = again(question, evidence.named(name), answers[question.id])
                 if view.has_rows:
                     yield view
+
+    def _decided(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
+        """One finding by its rule alone; what has no trial, or rows in it that do not count models, is answered."""
+        if question.parts:
+            return over_parts(question, [before[name] for name in question.parts])
+        if question.trial is not None and not isinstance(question.primary, Posterior):
+            finding = by_rule(question, evidence)
+            if finding is not None:
+                return finding
+        return self._found(replace(question, curve=None, robustness=None), before, evidence)
 
     def first(self, findings: Sequence[Finding]) -> list[Finding]:
         """Those of the claim's first question, by which it stands."""

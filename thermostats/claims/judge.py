@@ -297,21 +297,24 @@ def over_parts(question: Question, parts: Sequence[Finding]) -> Finding:
     return replace(made, strength=weighed.strength)
 
 
-def by_rule(question: Question, evidence: Evidence) -> Finding:
+def by_rule(question: Question, evidence: Evidence) -> Finding | None:
     """The finding of a question with a trial by its rule alone: verdict, estimate and counts, as `answered` has them.
 
-    Raises DataError for a question without a trial.
+    None where the answer alone can count: every row is a group of its own, such as a recipe, or there are too few for
+    what the question needs. Raises DataError for a question without a trial.
     """
     _, trial = question.on_trial()
     sample = Sample(question.evidence, group=question.group)
     finding = Finding(question.id, question.name, UNMEASURED, "", sample=sample)
     try:
         rows = trial.of(evidence, question.over)
-        if question.needs is not None and not question.needs.rows:
-            rows = question.needs.of(rows)
         result = trial.test(rows)
     except TooFew as few:
         return _with(finding, few.result)
+    except UsageError:  # the answer says why, or what it needs
+        return None
+    if result.n_models <= result.n_groups or (question.needs and question.needs.verdict(result) == UNMEASURED):
+        return None
     weighed = weigh(question, evidence, result, rows)
     judged = replace(finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength)
     return _with(judged, result)
