@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from thermostats.tables.tree_of_models import neighbour_joining as neighbour_joining
     from thermostats.tables.tree_of_models import tree as tree
 
-__version__ = "0.4.0.dev0"
+__version__ = "0.4.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
