@@ -79,7 +79,8 @@ def tried(claim: str, design: Key, seconds: float) -> tuple[list[dict[str, Any]]
     """Rows of the table for one rule and design, and the CPU-seconds that they took."""
     question, rows = designs(claim)[design]
     started = time.process_time()
-    return list(calibrated(question, rows, seconds=seconds, asked=asked(claim, design))), time.process_time() - started
+    rows_made = list(calibrated(question, rows, seconds=seconds, tipping=asked(claim, design)))
+    return rows_made, time.process_time() - started
 
 
 def todo(claims: list[str], chosen: list[str], anew: bool = False) -> Iterator[tuple[str, Key]]:

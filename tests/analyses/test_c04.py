@@ -13,6 +13,7 @@ from thermostats.plots.general import forest
 from thermostats.studies.delia2026 import hierarchy
 
 GAIN = "penultimate_gain"
+GAINS = (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate", "penultimate_read_gain")
 
 
 def made(n: int, by: dict[str, float], noise: float, seed: int) -> pd.DataFrame:
@@ -87,7 +88,7 @@ def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:
     curve = next(q.curve for q in claim.questions if q.curve)
     in_curve = {option["outcome"] for option in curve.choices["gain"].values()}
     assert asked == {GAIN}
-    assert in_curve == {f"log({gain})" for gain in (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate")}
+    assert in_curve == {f"log({gain})" for gain in GAINS}
 
 
 def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:

@@ -12,6 +12,7 @@ from thermostats.studies.delia2026.stated_facts import H4_EXTENDED
 from thermostats.studies.delia2026.weights_of_claims import all_heads
 
 c09 = by_rules_alone("c09")
+ACROSS = [question.name for question in c09.CLAIM.questions].index("across_labs")
 
 
 def made(formula: float, half: float) -> pd.DataFrame:
@@ -44,7 +45,7 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
     fit = SimpleNamespace(quantities=slopes, table=tables.get)
     monkeypatch.setattr(c09, "fit_transition", lambda *_, **__: fit)
     result: Result = c09.across_labs(altered())
-    assert c09.CLAIM.questions[-1].primary.verdict(result) == verdict
+    assert c09.CLAIM.questions[ACROSS].primary.verdict(result) == verdict
     assert result.words["shape"] == 0.5 and result.words["errors"]["logit"] == 0
     assert (result.n_models, result.n_groups) == (6, 2)
 

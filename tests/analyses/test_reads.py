@@ -38,12 +38,12 @@ def test_sentences_by_verdict_stand_under_a_verdict_or_a_reason_that_there_is(na
 
 
 def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone() -> None:
-    """C01 asks of published rows first; of the models of Pythia nobody else published gains, and `needs` says so."""
+    """C01 asks of published rows first; no family of several depths is measured here, and `needs` says so."""
     evidence, claim = shipped_tables(), CLAIMS["C01"]
     findings = claim.judge(evidence)
     assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {"published"}
     unasked = sets(claim) - {finding.sample.evidence for finding in findings}
-    assert unasked == {"external", "measured"}
+    assert unasked == {"measured"}
     assert all(finding.sample.n_models for finding in findings)
     assert {json.loads(selection)[2] for selection in evidence.selections} == sets(claim)
     needed = {row["evidence"]: row["needs"] for row in needs(claim).sets}

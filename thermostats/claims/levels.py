@@ -429,11 +429,11 @@ def calibrated(
     rows: pd.DataFrame,
     effort: Effort | None = None,
     seconds: float = math.inf,
-    asked: Mapping[Verdict, Sequence[float]] | None = None,
+    tipping: Mapping[Verdict, Sequence[float]] | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Rows of the table for one rule on one design: the worst worlds of both boxes, tipping points, and power.
 
-    asked: levels of each side for which tipping points are wanted, by default those of the rows themselves; only those
+    tipping: levels of each side for which tipping points are wanted, by default those of the rows; only those
     at which a side may be given count. seconds: the most that a world takes.
     """
     rule, trial = question.on_trial()
@@ -449,7 +449,7 @@ def calibrated(
     at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
     effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
     rows = plain(rows)
-    asked = asked or {side: [level] for side, level in own_levels(question, rows).items()}
+    tipping = tipping or {side: [level] for side, level in own_levels(question, rows).items()}
     sizes = false_sizes(question, rows)
     for side in SIDES:
         if _side(rule, side) is NEVER or not sizes[side]:
@@ -464,7 +464,7 @@ def calibrated(
             yield row
         for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
             yield search.simulated(point, HOSTILE, effort.others)
-        if low := [level for level in asked[side] if level <= ALPHA]:
+        if low := [level for level in tipping[side] if level <= ALPHA]:
             yield from search.tipping(worst[0]["size"], low)
         yield from _powers(search, sizes[side], min([ALPHA, *limits]))
 

@@ -38,10 +38,10 @@ IN_JSON |= {"probability", "level", "limit", "p_worst", "evidence", "n_models", 
 def run_as_script(claim: Claim) -> None:
     """Answer the command line of an analysis; the options are its help's."""
     options = _options(claim)
-    if not options.json:
-        print(f"{claim.id}  {claim.title}", flush=True)
     try:
         with readable_in_part():
+            if not options.json:
+                print(f"{claim.id}  {claim.title}", flush=True)
             _answer(claim, options)
     except ThermostatsError as error:
         refuse(error, as_json=options.json)
