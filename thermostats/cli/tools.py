@@ -207,7 +207,8 @@ def compare(
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
     if differences:
-        print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}:")
+        level = differences[0]["level"]
+        print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, {level:.0%} intervals:")
         print_rows(differences, ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"])
     elif why and gains:
         print(why)

@@ -69,7 +69,7 @@ def html(fit: Fit) -> str:
 
 
 def latex(fit: Fit, digits: int) -> str:
-    """The summary as a table of LaTeX with booktabs; UsageError for digits that are no whole number from 1."""
+    """Summary and probabilities of statements as a table of LaTeX with booktabs; UsageError for digits that are no whole number from 1."""
     if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
         what, allowed = "digits are a whole number", "significant digits from 1"
         raise UsageError(what, got=repr(digits), allowed=allowed, next_step="fit.to_latex(digits=3)")
@@ -77,6 +77,10 @@ def latex(fit: Fit, digits: int) -> str:
     for name, row in fit.summary().iterrows():
         mean, sd, median, lower, upper = (_significant(float(value), digits) for value in row)
         rows.append(rf"{_escaped(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\")
+    chances = [
+        rf"P({_escaped(name)}) & \multicolumn{{4}}{{r}}{{{_significant(value, digits)}}} \\"
+        for name, value in fit.probabilities.items()
+    ]
     sources = ", ".join(fit.sources) or "none named"
     lines_of_table = [
         f"% {headline(fit)}",
@@ -86,6 +90,7 @@ def latex(fit: Fit, digits: int) -> str:
         rf"Quantity & Mean & SD & Median & {round(100 * fit.level, 1):g}\% interval \\",
         r"\midrule",
         *rows,
+        *([r"\midrule", *chances] if chances else []),
         r"\bottomrule",
         r"\end{tabular}",
     ]

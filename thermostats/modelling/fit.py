@@ -252,7 +252,8 @@ class Fit:
         new: a table, records, or one row as a dict. scale: "log" (of a law that has it; "log10" of others) for columns
         log_<outcome>_mean, …. Of gains `P(<outcome> < 1)`, too. A lab never seen is drawn anew: `new` names levels that
         the fit has not seen, and `outside` numbers beyond those of its rows. Where the law's outcomes are not rows,
-        such as counts of groups, `outcome` names them.
+        such as counts of groups, `outcome` names them. level: of the equal-tailed intervals, by default the fit's; it
+        is in `attrs`.
 
         Raises UsageError for what is no table, for columns that are missing, for numbers that are not finite, and for a
         scale that the law does not have.
@@ -261,11 +262,13 @@ class Fit:
         level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
         design, rows, drawn = self._predicted(new)
         table = table_of(drawn, design.scale, scale, self.estimand, level)
-        if not design.by_row:
+        if design.by_row:
+            far = beyond(rows, self.rows, design.groups, design.covariates)
+            table = pd.concat([new.reset_index(drop=True), table, far], axis=1)
+        else:
             table.insert(0, "outcome", list(design.outcomes))
-            return table
-        far = beyond(rows, self.rows, design.groups, design.covariates)
-        return pd.concat([new.reset_index(drop=True), table, far], axis=1)
+        table.attrs = {"level": level, "kind": "equal-tailed"}
+        return table
 
     def predicted(self, new: Any) -> Array:
         """Predictive draws of new rows' outcomes on the law's scale, draws × outcomes."""
