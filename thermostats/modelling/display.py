@@ -69,7 +69,7 @@ def html(fit: Fit) -> str:
 
 
 def latex(fit: Fit, digits: int) -> str:
-    """Summary and probabilities of statements as a table of LaTeX with booktabs; UsageError for digits that are no whole number from 1."""
+    """Summary and probabilities as a table of LaTeX with booktabs; UsageError for digits that are no number from 1."""
     if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
         what, allowed = "digits are a whole number", "significant digits from 1"
         raise UsageError(what, got=repr(digits), allowed=allowed, next_step="fit.to_latex(digits=3)")
