@@ -85,6 +85,14 @@ class Side:
         return of_box.loc[of_box["bound_05"].idxmin()] if len(of_box) else None
 
     @property
+    def falsely(self) -> str:
+        """How often the side comes falsely at 5% in that world, in words; empty where none was tried."""
+        if (worst := self.worst) is None:
+            return ""
+        often = f"{worst['rate']:.1%} of {worst['studies']:,} studies"
+        return f"at 5% it would come falsely in {often} of the worst plausible world ({worst['words']})"
+
+    @property
     def power(self) -> float:
         """How often the side is given at min(5%, α*) in the world of the declared size; NaN where not simulated."""
         known = self.rows.loc[self.rows["box"] == POWER, "power"]

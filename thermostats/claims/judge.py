@@ -194,6 +194,7 @@ def _strength(question: Question, calibration: Calibration, side: Verdict, at: A
         level=level,
         limit=None if math.isnan(limit) else limit,
         p=of_side.p(level),
+        falsely=of_side.falsely,
         unless=of_side.condition(level),
         provisional=calibration.provisional if question.trial is not None else "",
         both=both,
@@ -366,15 +367,12 @@ def could(calibration: Calibration) -> str:
     sentences = [f"The rule was tried on {'this design' if calibration.size == calibration.here else design}."]
     for side in SIDES:
         of_side = calibration.side(side)
-        if (worst := of_side.worst) is None:
+        if of_side.worst is None:
             continue
         limit = of_side.limit(PLAUSIBLE)
         below = "up to a level of 5%" if limit > ALPHA else f"below a level of {declared(float(f'{limit:.2g}'))}"
         given = f"is given {below}" if limit else "is never given"
-        sentences.append(
-            f"“{side}” {given}: at 5% it would come falsely in {worst['rate']:.1%} of {worst['studies']:,} studies "
-            f"of the worst plausible world ({worst['words']})."
-        )
+        sentences.append(f"“{side}” {given}: {of_side.falsely}.")
         if not math.isnan(of_side.power):
             size = "the declared size" if side == SUPPORTED else "no effect"
             sentences.append(f"With {size} it comes in {of_side.power:.0%} of studies.")
@@ -514,7 +512,7 @@ def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
         return f"{text}, which does not count because one of its checks failed."
     if not by.classical:
         return f"{text}."
-    decides = "which decides" if by.classical == verdict else "whose verdict is not given"
+    decides = "which decides" if by.classical == verdict else "whose verdict at 5% alone does not stand"
     if by.verdict == by.classical:
         return f"{text} and agrees with the test, {decides}."
     return f"{text} and says “{by.verdict}” by its own rule, unlike the test, {decides}."
