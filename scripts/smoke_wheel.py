@@ -130,7 +130,7 @@ def uses(place: Place) -> Iterator[tuple[str, bool]]:
     place.run(thermostats, "export", "tables")
     yield "export", (place.folder / "tables" / "datapackage.json").is_file()
     yield "citations", "10.5281/zenodo.18165365" in place.run(thermostats, "cite")
-    place.run(thermostats, "power", "--models", "12", "--labs", "4", "--simulations", "20")
+    place.run(thermostats, "power", "C02", "--models", "20", "--labs", "5", "--studies", "50")
     place.run(python, "-c", FIT)
     yield "a fit of the installed generation of PyMC", True
 
