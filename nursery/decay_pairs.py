@@ -50,13 +50,12 @@ def packs() -> list[Pack]:
 
 def head_norms(weights: stacked.Weights, shape: Shape) -> pd.DataFrame:
     """‖W_V‖ and ‖W_O‖ (Frobenius) of every head of one model, m = 1; layers and heads from 1."""
+    layers, d, heads, width = shape.n_layers, shape.d_model, shape.n_heads, shape.d_head
     cut = {
-        "wv_norm": weights["v"][0].unflatten(-1, (shape.n_heads, shape.d_head)).norm(dim=(1, 3)),
-        "wo_norm": weights["o"][0].unflatten(1, (shape.n_heads, shape.d_head)).norm(dim=(2, 3)),
+        "wv_norm": weights["v"][0].reshape(layers, d, heads, width).norm(dim=(1, 3)),
+        "wo_norm": weights["o"][0].reshape(layers, heads, width, d).norm(dim=(2, 3)),
     }
-    places = pd.MultiIndex.from_product(
-        [range(1, shape.n_layers + 1), range(1, shape.n_heads + 1)], names=["layer", "head"]
-    )
+    places = pd.MultiIndex.from_product([range(1, layers + 1), range(1, heads + 1)], names=["layer", "head"])
     return pd.DataFrame({name: norms.flatten().numpy() for name, norms in cut.items()}, index=places).reset_index()
 
 
@@ -76,7 +75,7 @@ def measured(pack: Pack, folder: Path) -> Iterator[pd.DataFrame]:
 
 def main(folder: Path) -> None:
     """Train what is not trained yet, and write the file."""
-    frames = []
+    frames: list[pd.DataFrame] = []
     for pack in packs():
         for record in pack_training.run(pack, folder):
             print(record.model, record.loss, record.learned, record.seconds)
