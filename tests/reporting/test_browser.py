@@ -117,7 +117,7 @@ def test_the_verdict_table_sorts(opened: Any, out: Path) -> None:
     assert heading.get_attribute("aria-sort") == "ascending"
     heading.get_by_role("button").click()
     assert ids(page) == ["C05", "C04", "C03", "C02", "C01"] and heading.get_attribute("aria-sort") == "descending"
-    page.get_by_role("columnheader", name="verdict").get_by_role("button").focus()
+    page.get_by_role("columnheader", name="on the study’s own files").get_by_role("button").focus()
     page.keyboard.press("Enter")
     assert ids(page) == ["C01", "C02", "C03", "C04", "C05"] and heading.get_attribute("aria-sort") is None
     page.get_by_label("Sort by").select_option("models / labs")

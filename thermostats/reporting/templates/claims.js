@@ -6,13 +6,15 @@
   const heads = [...tables[0].tHead.rows[0].cells].map((cell) => cell.textContent);
   const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
   const numbered = { [heads.at(-1)]: -1 };
-  const verdict = (row) => row.cells[heads.indexOf("verdict")].textContent.replace(/^\S+ | \(.*$/g, "");
+  const columns = heads.filter((head) => head.startsWith("on "));
+  const inColumn = (row, head) => row.cells[heads.indexOf(head)].textContent.replace(/^\S+ | \(.*$|,.*$/g, "").trim();
+  const verdict = (row) => columns.map((head) => inColumn(row, head)).find(Boolean) || "";
   const number = (row, head) => {
     const found = row.cells[heads.indexOf(head)].textContent.match(/\d+(\.\d+)?/);
     return found ? Number(found[0]) : null;
   };
-  const value = (row, head) => (head === "claim" ? row.id : head === "verdict" ? order.indexOf(verdict(row)) : number(row, head));
-  const sortable = heads.filter((head) => head === "claim" || head === "verdict" || head in numbered);
+  const value = (row, head) => (head === "claim" ? row.id : columns.includes(head) ? order.indexOf(inColumn(row, head)) : number(row, head));
+  const sortable = heads.filter((head) => head === "claim" || columns.includes(head) || head in numbered);
 
   const form = document.createElement("form");
   form.className = "controls";
