@@ -13,7 +13,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
@@ -317,10 +317,20 @@ def load(
         others = read_all((path for path in in_layer if not is_archive(path) and _may_hold(path, runs)), name)
         for parts in (archives, others):
             if parts:
-                rows = _over(pa.concat_tables(parts, promote_options="default"), rows, name)
+                rows = _over(_joined(parts, name), rows, name)
     paths = [path for in_layer in files for path in in_layer]
     frame = validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
+
+
+def _joined(parts: Sequence[pa.Table], name: str) -> pa.Table:
+    """Rows of several files; in the order of their keys where rows of one run are in several."""
+    rows = pa.concat_tables(parts, promote_options="default")
+    if "run_id" not in rows.column_names or len(parts) == 1:
+        return rows
+    runs = [part["run_id"].unique() for part in parts]
+    once = len(pa.chunked_array(runs).unique()) == sum(map(len, runs))
+    return rows if once else rows.sort_by([(label, "ascending") for label in key(name)])
 
 
 def read_own(path: Path, name: str) -> pd.DataFrame:
