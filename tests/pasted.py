@@ -38,7 +38,7 @@ OF_THE_USER = re.compile(r"\b[A-Z][A-Z_]{2,}\b")
 ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
 """Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
-WRITES = ("measure", "report", "export", "forget")
+WRITES = ("measure", "report", "export", "forget", "predict_gain")
 NAMES = {"thermostats", "pd", "np", "transformers", *dir(builtins)}
 
 

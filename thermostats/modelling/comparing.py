@@ -24,7 +24,7 @@ from thermostats.modelling.sampling import Sampled
 if TYPE_CHECKING:
     from thermostats.measurement.compare import Comparison
 
-LINE = 'thermostats.compare({"first": fit, "second": other})'
+LINE = 'thermostats.compare({"first": FIT, "second": OTHER})'
 
 
 @overload

@@ -349,9 +349,7 @@ def fit_lineage(
     if process not in PROCESSES:
         raise unknown("no such process", process, PROCESSES)
     if not isinstance(tree, Tree):
-        raise UsageError(
-            "no tree", got=type(tree).__name__, allowed="a Tree", next_step="tree = thermostats.tree(rows)"
-        )
+        raise UsageError("no tree", got=type(tree).__name__, allowed="a Tree", next_step="tree = thermostats.tree(df)")
     if not (0 < concentration < math.inf and 0 < total_sd < math.inf):
         got = f"concentration {concentration}, total_sd {total_sd}"
         raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
@@ -492,7 +490,7 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
             f"{plural(len(lacking), 'model')} with rows and no place in the tree",
             got=named(lacking),
             allowed="models that are nodes of the tree",
-            next_step='rows = rows[rows["model_id"].isin(tree.names)], or thermostats.tree(rows)',
+            next_step='rows = rows[rows["model_id"].isin(tree.names)], or thermostats.tree(df)',
         )
     models = list(dict.fromkeys(means["model_id"]))
     if len(models) < LEAST:

@@ -113,7 +113,7 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
 def _differences(table: pd.DataFrame, axes: Axes) -> None:
     """Paired differences with their intervals, as `paired` gives them."""
     if "difference" not in table or "second" not in table.attrs:
-        what, step = "not a table of paired differences", "thermostats.profile(thermostats.paired(A, B))"
+        what, step = "not a table of paired differences", "thermostats.profile(thermostats.paired(FIRST, SECOND))"
         raise UsageError(what, where="models", got=f"columns {', '.join(map(str, table))[:60]}", next_step=step)
     about = table.attrs
     first, second = (short_name(str(about[side])) for side in ("first", "second"))

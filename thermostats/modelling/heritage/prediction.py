@@ -147,7 +147,7 @@ def predict_gain(
     level = fit.level if level is None else coverage(level, "thermostats.predict_gain(model, level={})")
     labs = tuple(sorted(set(fit.rows["heritage"])))
     if lab not in labs and (other := spelt_otherwise(lab, begun_or_shipped(data))):
-        step = f"thermostats.predict_gain(model, lab={written(other)})"
+        step = f"thermostats.predict_gain(MODEL, lab={written(other)})"
         raise UsageError("the tables spell this lab otherwise", where=LAB, got=repr(lab), allowed=other, next_step=step)
     new = {"heritage": lab or UNNAMED, **({"family": family} if family else {}), **facts}
     return Prediction(
