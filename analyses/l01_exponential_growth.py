@@ -19,7 +19,7 @@ from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.modelling.classical.many import shares_in_groups_of
 from thermostats.plots.general import drawing, forest
-from thermostats.studies.literature.growth import STRONG, along_training, laws, profiles
+from thermostats.studies.literature.exponential import STRONG, along_training, laws, profiles
 from thermostats.tables.schemas import NURSERY
 
 SHARE = "share of models"

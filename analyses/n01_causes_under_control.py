@@ -15,7 +15,6 @@ from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.crossed import ALIKE, RECIPE, worlds_of
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.many import ratios_of
 from thermostats.studies.nursery.third import (
     NAMES,
     by_other_choices,
@@ -25,6 +24,7 @@ from thermostats.studies.nursery.third import (
     weights_of,
     with_choices,
 )
+from thermostats.studies.nursery.third_at_once import ratios_of
 from thermostats.studies.nursery.training_choices import (
     QUARTER,
     SAVED,

@@ -8,8 +8,8 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.many import factors, factors_and_corpus
 from thermostats.studies.nursery.third import CORPUS, MOVED, by_all_else, by_corpus_and_others, headed
+from thermostats.studies.nursery.third_at_once import factors, factors_and_corpus
 
 SIZE, BETWEEN = 0.55, 0.2
 """What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none); recipes differ by 20%

@@ -137,7 +137,7 @@ def _using(name: str) -> list[str]:
 
 def verdicts(reports: Path) -> str:
     """Table of some claims with answers, verdicts, models and labs, and a sentence on all claims."""
-    found = store.read_own(reports / "findings.csv", "findings")
+    found = store.read_typed(reports / "findings.csv", "findings")
     first = found[found["headline"]].sort_values("claim")
     heads = ("claim", "what came out", "on the study’s own files", "on all evidence", "models / labs or recipes")
     words = {claim: Template.read(path.with_suffix(".md")) for claim, path in scripts(ROOT / "analyses").items()}

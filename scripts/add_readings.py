@@ -60,7 +60,7 @@ def main() -> None:
         again = store.load(name, data)
         again = again[again["run_id"].isin(of.values())]
         for path in sorted((ROOT / "data").glob(f"*/{name}*.parquet")):
-            rows = store.read_own(path, name)
+            rows = store.read_typed(path, name)
             if rows["run_id"].isin(set(of) & set(rows["run_id"])).any():
                 write(filled(name, rows, again, of), name, path)
                 print(path.relative_to(ROOT), int(np.isin(rows["run_id"], list(of)).sum()), "rows")

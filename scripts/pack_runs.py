@@ -47,7 +47,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
     held: dict[str, tuple[list[Path], pd.DataFrame]] = {}
     for name in TABLES:
         paths = sorted((data / "measured" / name).glob("*.csv"))
-        frames = [store.read_own(path, name) for path in paths]
+        frames = [store.read_typed(path, name) for path in paths]
         column, among = ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
         packed = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
         if packed:
@@ -58,7 +58,9 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
         sys.exit(f"{', '.join(there)}: there already; archives are only added to, name a --release")
     for name, (_, rows) in held.items():
         write(rows, name, places[name])
-        pd.testing.assert_frame_equal(store.validate(store.read_own(places[name], name), name), rows, check_exact=True)
+        pd.testing.assert_frame_equal(
+            store.validate(store.read_typed(places[name], name), name), rows, check_exact=True
+        )
     for paths, _ in held.values():
         for path in paths:
             path.unlink()

@@ -25,7 +25,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 
 from thermostats.claims import calibration
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import SIDES, calibrated, own_levels
+from thermostats.claims.levels import SIDES, calibrated, levels_of_rows
 from thermostats.claims.result import TooFew, Verdict
 from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import scripts
@@ -70,7 +70,7 @@ def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
                 if question.views is not None and name != question.evidence:
                     rows = question.views.of(rows)
                 if calibration.nearest_size(sizes, len(rows)) == n:
-                    for side, level in own_levels(question, rows).items():
+                    for side, level in levels_of_rows(question, rows).items():
                         levels[side].add(level)
     return {side: sorted(of_side) for side, of_side in levels.items()}
 

@@ -144,17 +144,11 @@ def tmp_path(tmp_path: Path) -> Path:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Function) -> Generator[None, None, None]:
-    """Next steps of refusals that a test meets are tried; those that do not run are kept for `test_next_steps.py`."""
+    """Next steps of the refusals that a test meets run as they are pasted."""
     with pasted.watched() as met:
         yield
         wrong = pasted.faults(met, alone=hasattr(item.function, "one_fault"))
-        if cache := getattr(item.config, "cache", None):
-            pasted.keep(cache.mkdir(pasted.KEPT), item.nodeid, wrong)
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if cache := getattr(session.config, "cache", None):
-        pasted.keep_count(cache.mkdir(pasted.KEPT), os.environ.get("PYTEST_XDIST_WORKER", "alone"))
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture

@@ -1,21 +1,20 @@
 """Next steps of refusals: what of them is code, and whether it runs as it is pasted.
 
-`conftest.py` looks at every refusal that a test meets, and `test_next_steps.py` fails for what was found. A line of
-Python runs with the table or fit of the refused call under the name that the line gives it: fits are laid out and not
-drawn, joins are dry, and what writes or measures is held against its signature. A command is parsed by the command
-line. What only the user knows stands in capitals.
+`conftest.py` looks at every refusal that a test meets, and fails the test where a line does not run. A line of Python
+runs with the table or fit of the refused call under the name that the line gives it: fits are laid out and not drawn,
+joins are dry, and what writes or measures is held against its signature. A command is parsed by the command line. What
+only the user knows stands in capitals.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import hashlib
 import inspect
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial, wraps
@@ -38,12 +37,12 @@ OF_THE_USER = re.compile(r"\b[A-Z][A-Z_]{2,}\b")
 ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
 """Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
-WRITES = ("measure", "report", "export", "forget", "predict_gain")
+WRITES = ("measure", "report", "export", "forget")
 NAMES = {"thermostats", "pd", "np", "transformers", *dir(builtins)}
 
 
 class ReachedSamplerError(Exception):
-    """A call got as far as the sampler, which a test has stopped."""
+    """A call got as far as draws of a fit, or a sampler that a test has stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +57,6 @@ class Refusal:
     folder: str
 
 
-KEPT = "next_steps"
-"""Folder in pytest's cache of what was wrong."""
 LINES: set[str] = set()
 """Lines that were looked at."""
 RUN: set[tuple[str, str]] = set()
@@ -169,21 +166,6 @@ def faults(met: list[Refusal], *, alone: bool = False) -> list[str]:
                 wrong.append(f"{line}\n  {fault} ({refusal.site})")
             LINES.add(line)
     return wrong
-
-
-def keep(folder: Path, test: str, wrong: Sequence[str]) -> None:
-    """What was wrong in a test's last run, in a file of its own."""
-    file = folder / f"{hashlib.sha256(test.encode()).hexdigest()[:16]}.txt"
-    if wrong:
-        file.write_text("\n".join([test, *wrong]), encoding="utf-8")
-    else:
-        file.unlink(missing_ok=True)
-
-
-def keep_count(folder: Path, worker: str) -> None:
-    """How many lines the last run of a worker looked at, if it did."""
-    if LINES:
-        (folder / f"{worker}.count").write_text(str(len(LINES)))
 
 
 def fault_of_command(line: str) -> str:
@@ -321,8 +303,8 @@ def ran(line: str, refusal: Refusal) -> Any:
 
     names = {"thermostats": Package(), "pd": pd, "np": np, **apart(), **refusal.names}
     names |= {name: sys.modules[name] for name in ("transformers",) if name in sys.modules}
-    drawn = nullcontext() if line.startswith("fit.") else mock.patch.object(Fit, "draws", None)
-    with drawn, chdir(refusal.folder):
+    stopped = mock.patch.object(Fit, "draws", mock.PropertyMock(side_effect=ReachedSamplerError))
+    with nullcontext() if line.startswith("fit.") else stopped, chdir(refusal.folder):
         return eval(line, names)  # noqa: S307 - the line is ours
 
 

@@ -1,6 +1,6 @@
 """Next steps run as they are pasted, in a folder with a space, or name what only the user knows.
 
-Of every refusal that any test meets `conftest.py` tries the lines, and one test here fails for those that do not run.
+Of every refusal that any test meets `conftest.py` tries the lines, and that test fails where one does not run.
 Here are the joins and commands whose lines are held against what they should give, and lines that must be told from
 good ones.
 """
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pasted import KEPT, Refusal, code_in, faults, keep, watched
+from pasted import Refusal, code_in, faults, watched
 
 import thermostats
 from thermostats.errors import ThermostatsError, some_of, unknown
@@ -185,25 +185,6 @@ def test_a_line_that_runs_is_let_pass(step: str) -> None:
 def test_a_line_that_does_not_run_is_named(step: str) -> None:
     (fault,) = faults([refusal_ending_in(step)])
     assert fault.startswith(step) and WRONG[step] in fault
-
-
-@pytest.mark.slow  # after the others
-def test_next_steps_of_the_whole_suite_run(request: pytest.FixtureRequest) -> None:
-    """Of the last run of every test that met a refusal; a test that is mended is run again first."""
-    folder = request.config.cache.mkdir(KEPT)
-    if not list(folder.glob("*.count")):
-        pytest.skip("no next step was looked at yet: run the tests that are not slow first")
-    wrong = [file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.txt"))]
-    there = [each for each in wrong if (ROOT / each.partition("::")[0]).is_file()]
-    assert not there, "\n".join(there)
-
-
-def test_what_is_wrong_is_kept_until_the_test_runs_again(tmp_path: Path) -> None:
-    keep(tmp_path, "tests/test_a.py::test_b", ["one", "two"])
-    (file,) = tmp_path.iterdir()
-    assert file.read_text().splitlines() == ["tests/test_a.py::test_b", "one", "two"]
-    keep(tmp_path, "tests/test_a.py::test_b", [])
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_message_names_the_five_nearest_of_many() -> None:

@@ -7,7 +7,7 @@ from source import Tables
 
 from thermostats.tables.provenance import FILE, Source, read_source
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.store import read_own
+from thermostats.tables.store import read_typed
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Contribution:
         made = Tables(self.SOURCE)
         for name in TABLES:
             if (path := folder / f"{name}.csv").is_file():
-                made.rows[name] = read_own(path, name).to_dict("records")
+                made.rows[name] = read_typed(path, name).to_dict("records")
         return made
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, ROOT, YES, analysis, shipped, verdict
 
-from thermostats.studies.literature.growth import along_training, laws, profiles
+from thermostats.studies.literature.exponential import along_training, laws, profiles
 
 DEPTHS = np.repeat([12, 16, 24, 32, 40, 80], 4)
 

@@ -17,8 +17,8 @@ from altered import analysis, by_rules_alone, shipped
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample
-from thermostats.claims.printed import MOST_LINES
 from thermostats.claims.result import OPEN, Estimate
+from thermostats.claims.screen import MOST_LINES
 from thermostats.claims.scripts import scripts
 
 ROOT = Path(__file__).parents[2]

@@ -102,6 +102,13 @@ def test_a_claim_without_worlds_and_a_finding_that_is_not_there_are_named() -> N
         power("C05", models=[20], labs=[5], finding="nothing")
 
 
+def test_levels_that_end_above_the_limit_are_no_lack_of_power() -> None:
+    rows = {"side": ["supported"] * 2, "models": [8, 16], "labs": [2, 2], "power": [0.0, 0.0], "limit": [6e-4, 5e-4]}
+    lines = planning.sentences(pd.DataFrame({**rows, "least": [1 / 1500, 1 / 1500]}))
+    assert any("No simulated test attains a level below α*: the least is 0.00067" in line for line in lines)
+    assert not any("attains" in line for line in planning.sentences(pd.DataFrame({**rows, "least": [1e-5, 1 / 1500]})))
+
+
 @pytest.mark.slow
 def test_the_command_gives_a_grid_and_a_figure(tmp_path: Path) -> None:
     figure = tmp_path / "power.svg"

@@ -81,5 +81,5 @@ def test_no_rule_is_begun_after_the_time_is_over(folder: Path, monkeypatch: pyte
 def test_tipping_points_are_asked_for_the_levels_of_every_finding_of_a_rule() -> None:
     question, rows = worlds.designs(CLAIM)[design := (f"{CLAIM}.variance", 275)]
     levels = worlds.asked(CLAIM, design)
-    assert all(level in levels[side] for side, level in worlds.own_levels(question, rows).items())
+    assert all(level in levels[side] for side, level in worlds.levels_of_rows(question, rows).items())
     assert max(map(len, levels.values())) > 1

@@ -80,10 +80,10 @@ def read_rows(path: Path) -> None:
 
 def read_stored(name: str, path: Path) -> None:
     """What every verb does with a file of the store; what is accepted is written as it was read."""
-    frame = store.validate(store.read_own(path, name), name, path)
+    frame = store.validate(store.read_typed(path, name), name, path)
     again = path.with_name("again.csv")
     again.write_bytes(store.to_csv(frame, name))
-    pd.testing.assert_frame_equal(store.validate(store.read_own(again, name), name), frame)
+    pd.testing.assert_frame_equal(store.validate(store.read_typed(again, name), name), frame)
     again.unlink()
 
 

@@ -228,7 +228,7 @@ def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path,
 
 @pytest.mark.slow
 def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> None:
-    models = store.read_own(before / "models.csv", "models")
+    models = store.read_typed(before / "models.csv", "models")
     models = models[models["model_id"] == "checkpoint-500"].assign(architecture="modernbert", gated_mlp=False)
     store.save(models, "models", before / "models.csv")
     (before / folders.MARK).write_text(f"schema = {folders.SCHEMA}\n")

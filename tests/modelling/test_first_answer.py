@@ -10,7 +10,7 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.first_answer import WORLDS, first_answer
+from thermostats.modelling.heritage.lab_tests import WORLDS, first_answer
 
 
 def models(labs: int = 5, each: int = 3, lab_sd: float = 0.1, seed: int = 3) -> pd.DataFrame:

@@ -59,7 +59,7 @@ def of_snapshot(path: Path, inputs: str, **changed: object) -> Path:
 
 
 def inputs_in(out: Path) -> str:
-    [row] = store.read_own(out / "findings.csv", "findings").query("claim == 'C02'").to_dict("records")
+    [row] = store.read_typed(out / "findings.csv", "findings").query("claim == 'C02'").to_dict("records")
     return str(row["inputs_sha"])
 
 
@@ -88,7 +88,7 @@ def test_a_page_shows_what_the_snapshot_has_of_the_same_inputs(
     said = page.read_text()
     assert "P(β &lt; 0) = 0.961 (Monte-Carlo error 0.0040), R-hat 1.003, effective sample size 1,510, 0 diverg" in said
     assert "pymc 5.28.5; 2026-11-28" in said and "not drawn" not in said
-    [row] = store.read_own(places["out"] / "findings.csv", "findings").query("claim == 'C02'").to_dict("records")
+    [row] = store.read_typed(places["out"] / "findings.csv", "findings").query("claim == 'C02'").to_dict("records")
     assert (row["posterior"], row["mc_error"], row["drawn"]) == (0.961, 0.004, DRAWN)
     assert (row["rhat_max"], row["ess_min"], row["divergences"]) == (1.003, 1510.0, 0)
     assert build().written == ()
@@ -142,7 +142,7 @@ def test_a_damaged_snapshot_is_not_shown_and_that_is_said(damage: str, tmp_path:
 
 def test_what_is_not_drawn_differs_from_no_snapshot_and_what_is_drawn_may(tmp_path: Path) -> None:
     path = of_snapshot(tmp_path / "findings.csv", "a")
-    row = store.read_own(path, "findings")
+    row = store.read_typed(path, "findings")
     assert differences(path, row.assign(posterior=None, mc_error=None, drawn="")) == ()
     near, far = (row.assign(posterior=p) for p in (0.975, 0.99))
     assert redrawn(path, near) == () and redrawn(path, far.assign(inputs_sha="b")) == ()

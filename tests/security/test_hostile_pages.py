@@ -52,7 +52,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         runs.append(run(name, source=f"by {text}") | {"versions": text, "device": text, "special_tokens": text})
         layers += [layer(runs[-1], depth, 0.5 + depth / 10) | {"missing": f"of {text}"} for depth in (1, 2, 3)]
     (data / "more").mkdir()
-    known = store.read_own(data / "models.csv", "models").to_dict("records")
+    known = store.read_typed(data / "models.csv", "models").to_dict("records")
     store.save(table("models", *known, *models), "models", data / "models.csv")
     store.save(table("runs", *runs), "runs", data / "measured" / "runs" / "more.csv")
     store.save(table("layers", *layers), "layers", data / "measured" / "layers" / "more.csv")

@@ -117,7 +117,7 @@ def test_a_damaged_archive_and_one_of_other_columns_are_named(packed: Path) -> N
             features(packed)
     pq.write_table(pa.table({"run_id": ["a"], "layer": [1.0]}), path)
     with pytest.raises(DataError, match=r"not as declared.*layer double"):
-        store.read_own(path, "layers")
+        store.read_typed(path, "layers")
     path.unlink()
     path.mkdir()
     with pytest.raises(DataError, match=r"layers\.parquet"):
@@ -131,4 +131,4 @@ def test_values_that_are_hard_to_keep_come_back(tmp_path: Path) -> None:
     gains = table("layers", *(layer(run(), at, value) for at, value in enumerate((0.1 + 0.2, 5e-324, 1e308), 1)))
     for name, frame in (("prompts", rows), ("models", models), ("layers", gains)):
         runpy.run_path(str(PACK))["write"](frame, name, tmp_path / f"{name}.parquet")
-        pd.testing.assert_frame_equal(store.read_own(tmp_path / f"{name}.parquet", name), frame, check_exact=True)
+        pd.testing.assert_frame_equal(store.read_typed(tmp_path / f"{name}.parquet", name), frame, check_exact=True)

@@ -61,12 +61,12 @@ def test_a_contribution_has_rows_provenance_licence_and_checks(mine: Path, tmp_p
     place = tmp_path / "out" / "my hooks"
     assert read_source(place / FILE) == MINE
     assert (place / LICENCE).read_text() == "CC-BY-4.0 by A. Person: example.org/rows, abc.\n"
-    runs = store.read_own(place / "runs.csv", "runs")
+    runs = store.read_typed(place / "runs.csv", "runs")
     assert runs[["source", "measure_version", "licence", "instrument"]].iloc[0].tolist() == [
         *("my hooks", "external", "CC-BY-4.0", "unstated")
     ]
     assert runs["run_id"].tolist() == [thermostats.run_id(row) for row in runs.to_dict("records")]
-    prompts = store.read_own(place / "prompts.csv", "prompts")
+    prompts = store.read_typed(place / "prompts.csv", "prompts")
     assert prompts["text"].eq("").all() and prompts["text_sha256"].ne("").all()
     checks = (place / CHECKS).read_text()
     assert "- 6 rows of layers" in checks and "- lab/small" in checks and checks.endswith("- none\n")
@@ -149,6 +149,6 @@ def test_rows_that_ship_come_out_the_same_by_join_and_contribution(tmp_path: Pat
 
 def test_rows_under_another_licence_are_not_given_away(mine: Path, tmp_path: Path) -> None:
     (path,) = (mine / "measured" / "runs").glob("*.csv")
-    store.save(store.read_own(path, "runs").assign(licence="MIT"), "runs", path)
+    store.save(store.read_typed(path, "runs").assign(licence="MIT"), "runs", path)
     with pytest.raises(DataError, match="under another licence"):
         contribute(tmp_path / "out", data=stated(mine))

@@ -131,7 +131,7 @@ def test_a_record_of_a_source_that_is_none_is_refused(text: str | None, what: st
 
 
 def test_weights_of_models_are_those_of_their_checkpoints() -> None:
-    counts = store.read_own(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
+    counts = store.read_typed(SHIPPED / "models.csv", "models").set_index("model_id")["n_params"]
     assert counts.to_dict() == CHECKPOINTS
 
 

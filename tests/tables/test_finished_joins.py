@@ -115,7 +115,7 @@ def test_without_a_cache_rows_are_compared(
 
 
 def test_rows_in_memory_have_no_hash(small_store: Path, files: list[Path]) -> None:
-    frames = [store.read_own(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)]
+    frames = [store.read_typed(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)]
     assert finished_joins.digest_of(module.JoinCall(sources=frames)) == ""
     join(frames, data=small_store)
     assert counts(join(frames, data=small_store)) == UNCHANGED

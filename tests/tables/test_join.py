@@ -140,7 +140,7 @@ def test_own_rows_lie_over_the_package_s(tmp_path: Path) -> None:
     )
     assert len(store.load("layers", mine)) == len(store.load("layers", SHIPPED)) + 3
     assert len(store.load("models", mine)) == len(store.load("models", SHIPPED)) + 1
-    assert len(store.read_own(mine / "models.csv", "models")) == 1
+    assert len(store.read_typed(mine / "models.csv", "models")) == 1
     assert features(mine).set_index("source").loc["mine", "last_gain"] == 0.5
     assert store.has_run("layers", str(measured["run_id"]), mine)
     assert snapshot(SHIPPED) == before
@@ -164,7 +164,7 @@ def test_a_row_of_one_s_own_stands_for_the_package_s_with_the_same_key(tmp_path:
 
 def test_figures_of_the_study_are_not_replaced(tmp_path: Path) -> None:
     folder = writable_folder(tmp_path / "mine")
-    rows = store.read_own(SHIPPED / "published" / "outputs.csv", "outputs").iloc[:1]
+    rows = store.read_typed(SHIPPED / "published" / "outputs.csv", "outputs").iloc[:1]
     before = snapshot(folder)
     with pytest.raises(DataError, match="figures of the study"):
         join(rows.assign(entropy=9.0), data=folder, replace=True)

@@ -28,7 +28,7 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_saving_what_was_loaded_gives_the_same_bytes(name: str) -> None:
     for path in own_files(name, SHIPPED):
-        assert path.suffix == ".parquet" or store.to_csv(store.read_own(path, name), name) == path.read_bytes(), path
+        assert path.suffix == ".parquet" or store.to_csv(store.read_typed(path, name), name) == path.read_bytes(), path
 
 
 def test_shipped_tables_pass_their_check() -> None:
@@ -43,7 +43,7 @@ def test_floats_survive_the_file_exactly(values: list[float], tmp_path_factory: 
     frame = table("layers", *(layer(run(), number, value) for number, value in enumerate(values, 1)))
     path = tmp_path_factory.mktemp("float") / "layers.csv"
     store.save(frame, "layers", path)
-    assert store.read_own(path, "layers")["gain_block"].tolist() == values
+    assert store.read_typed(path, "layers")["gain_block"].tolist() == values
 
 
 @given(tokens=st.lists(st.text(st.characters(blacklist_categories=["Cs", "Cc"])), min_size=1, max_size=9))
@@ -53,7 +53,7 @@ def test_text_survives_the_file_exactly(tokens: list[str], tmp_path_factory: pyt
     path = tmp_path_factory.mktemp("text") / "outputs.csv"
     rows = [{"run_id": "NA", "prompt_id": name, "top_token": token} for name, token in zip(names, tokens, strict=True)]
     store.save(table("outputs", *rows), "outputs", path)
-    read = store.read_own(path, "outputs")[["run_id", "prompt_id", "top_token"]].to_dict("records")
+    read = store.read_typed(path, "outputs")[["run_id", "prompt_id", "top_token"]].to_dict("records")
     assert sorted(read, key=lambda row: row["prompt_id"]) == sorted(rows, key=lambda row: row["prompt_id"])
 
 
@@ -90,7 +90,7 @@ def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: 
     rows = [{"run_id": "r", "prompt_id": f"p{i}", "top_token": text} for i, text in enumerate(texts)]
     path = tmp_path / "outputs.csv"
     store.save(table("outputs", *rows), "outputs", path)
-    assert store.read_own(path, "outputs")["top_token"].tolist() == texts
+    assert store.read_typed(path, "outputs")["top_token"].tolist() == texts
     with pytest.raises(DataError, match="holds characters that a CSV file cannot"):
         store.to_csv(table("outputs", {**rows[0], "top_token": "a\x1e\r\nb"}), "outputs")
 
@@ -137,7 +137,7 @@ def longest_cell() -> Iterator[None]:
 @pytest.mark.usefixtures("longest_cell")
 def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="table cannot be read") as caught:
-        store.read_own(tmp_path, "layers")
+        store.read_typed(tmp_path, "layers")
     assert (caught.value.got, caught.value.where) == ("Is a directory", str(tmp_path))
     path = tmp_path / "layers.csv"
     for content, message in (
@@ -147,7 +147,7 @@ def test_a_file_that_cannot_be_read_is_told_from_one_that_is_damaged(tmp_path: P
     ):
         path.write_bytes(content)
         with pytest.raises(DataError, match=message):
-            store.read_own(path, "layers")
+            store.read_typed(path, "layers")
 
 
 def test_of_many_files_read_at_once_the_one_to_blame_is_named(small_store: Path) -> None:

@@ -85,7 +85,7 @@ class Side:
         return of_box.loc[of_box["bound_05"].idxmin()] if len(of_box) else None
 
     @property
-    def falsely(self) -> str:
+    def error_rate(self) -> str:
         """How often the side comes falsely at 5% in that world, in words; empty where none was tried."""
         if (worst := self.worst) is None:
             return ""

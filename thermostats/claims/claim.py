@@ -24,10 +24,10 @@ from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, S
 from thermostats.claims.finding import Finding, must_agree
 from thermostats.claims.judge import again, answered, by_rule, over_parts, together, unmeasured
 from thermostats.claims.own_models import own_models_missing
-from thermostats.claims.printed import run_as_script
 from thermostats.claims.question import Curve, Question, Trial, Views
 from thermostats.claims.result import Audit, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
+from thermostats.claims.screen import run_as_script
 from thermostats.claims.template import Template
 from thermostats.errors import DataError
 from thermostats.tables.schemas import NURSERY

@@ -179,7 +179,7 @@ class Strength:
     """α* of that side: the level below which it is given, in the worst plausible world; None where none was tried."""
     p: str = ""
     """p in the worst plausible world, in classes: `< .001`, `< .01`, `≤ .05`, `above .05`."""
-    falsely: str = ""
+    error_rate: str = ""
     """How often that side comes falsely at 5% in the worst plausible world, in words."""
     unless: str = ""
     """The hostile world in which a decided verdict would not stand, in words."""

@@ -194,7 +194,7 @@ def _strength(question: Question, calibration: Calibration, side: Verdict, at: A
         level=level,
         limit=None if math.isnan(limit) else limit,
         p=of_side.p(level),
-        falsely=of_side.falsely,
+        error_rate=of_side.error_rate,
         unless=of_side.condition(level),
         provisional=calibration.provisional if question.trial is not None else "",
         both=both,
@@ -372,7 +372,7 @@ def could(calibration: Calibration) -> str:
         limit = of_side.limit(PLAUSIBLE)
         below = "up to a level of 5%" if limit > ALPHA else f"below a level of {declared(float(f'{limit:.2g}'))}"
         given = f"is given {below}" if limit else "is never given"
-        sentences.append(f"“{side}” {given}: {of_side.falsely}.")
+        sentences.append(f"“{side}” {given}: {of_side.error_rate}.")
         if not math.isnan(of_side.power):
             size = "the declared size" if side == SUPPORTED else "no effect"
             sentences.append(f"With {size} it comes in {of_side.power:.0%} of studies.")

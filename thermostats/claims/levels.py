@@ -153,7 +153,7 @@ def _of_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
     return [max(side.level, side.without / WITHOUT) for side in sides]
 
 
-def own_levels(question: Question, rows: pd.DataFrame) -> dict[Verdict, float]:
+def levels_of_rows(question: Question, rows: pd.DataFrame) -> dict[Verdict, float]:
     """Attained levels of both sides on rows as they were measured, units left out."""
     return dict(zip(SIDES, _of_study(*question.on_trial(), plain(rows)), strict=True))
 
@@ -449,7 +449,7 @@ def calibrated(
     at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
     effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
     rows = plain(rows)
-    tipping = tipping or {side: [level] for side, level in own_levels(question, rows).items()}
+    tipping = tipping or {side: [level] for side, level in levels_of_rows(question, rows).items()}
     sizes = false_sizes(question, rows)
     for side in SIDES:
         if _side(rule, side) is NEVER or not sizes[side]:

@@ -21,7 +21,7 @@ from thermostats.claims.run import claim_of
 from thermostats.claims.scripts import chosen, scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, unknown
-from thermostats.formatting import percent, plural
+from thermostats.formatting import number, percent, plural
 from thermostats.plots.general import COLUMN, column_style, reference
 from thermostats.plots.profile import HEIGHT, write_figure
 from thermostats.tables.folders import shipped
@@ -32,7 +32,7 @@ WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 """The world in which a side is true: the size that the claim states, and none."""
 OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
 """Columns of names that are a lab's own, and a model's own, in a study that is drawn."""
-COLUMNS = ["finding", "side", "models", "labs", "largest", "power", "error", "limit", "studies"]
+COLUMNS = ["finding", "side", "models", "labs", "largest", "power", "error", "limit", "least", "studies"]
 
 
 def drawn(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
@@ -84,8 +84,9 @@ def power(
     after 20 s each.
 
     Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its standard error over the
-    designs), limit (α*, at most .05), studies. Raises UsageError for a claim or finding that is not there or has no
-    worlds, for sizes that no study has, and where too few rows are at hand.
+    designs), limit (α*, at most .05), least (the smallest level that a study attained), studies. Raises UsageError for
+    a claim or finding that is not there or has no worlds, for sizes that no study has, and where too few rows are at
+    hand.
     """
     planned = studies(models, labs, sizes)
     question = _question(claim, finding, analyses)
@@ -136,7 +137,8 @@ def _rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
     rates = np.array([np.mean([side.gives(level) for level in of]) for of in made])
     limit = ALPHA if np.isnan(side.limit()) else min(ALPHA, side.limit())
     error = float(rates.std(ddof=1) / len(rates) ** 0.5)
-    return {"power": float(rates.mean()), "error": error, "limit": limit, "studies": sum(map(len, made))}
+    numbers = {"power": float(rates.mean()), "error": error, "limit": limit, "least": min(of.min() for of in made)}
+    return {**numbers, "studies": sum(map(len, made))}
 
 
 def _levels(question: Question, designs: Sequence[pd.DataFrame], side: Verdict, total: int, seed: int) -> list[Array]:
@@ -161,6 +163,9 @@ def sentences(table: pd.DataFrame) -> list[str]:
         what = f"“{side}” where it is true"
         if enough.empty:
             lines.append(f"No study of these sizes says {what} in {percent(WANTED)} of simulations.")
+            if (rows["least"] >= rows["limit"]).all():
+                end = f"No simulated test attains a level below α*: the least is {number(rows['least'].min(), 2)}"
+                lines.append(f"{end}. What a test of more rearrangements would find was not simulated.")
             continue
         least = enough.iloc[0]
         size = f"{plural(int(least['models']), 'model')} of {plural(int(least['labs']), 'lab')}"

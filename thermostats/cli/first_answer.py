@@ -11,8 +11,8 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
-from thermostats.modelling.heritage.first_answer import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.modelling.heritage.gain_rows import gain_rows, said_of
+from thermostats.modelling.heritage.lab_tests import ALPHA, WANTED, WORLDS, Tested, first_answer
 from thermostats.tables.folders import data_folder
 from thermostats.tables.model_rows import own_ids
 from thermostats.tables.reading import features

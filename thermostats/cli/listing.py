@@ -73,7 +73,7 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
     """
     check_set(evidence, ALL)
     path = findings_file(out)
-    listed = plain(store.validate(store.read_own(path, "findings"), "findings", path))
+    listed = plain(store.validate(store.read_typed(path, "findings"), "findings", path))
     try:
         for row in listed:
             row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
@@ -133,7 +133,7 @@ def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str,
     held_here = {
         each
         for path in own_files(name, folder)
-        for each in store.read_own(path, name)[key(name)].itertuples(index=False, name=None)
+        for each in store.read_typed(path, name)[key(name)].itertuples(index=False, name=None)
     }
     is_held = [tuple(row[label] for label in key(name)) in held_here for row in listed]
     beneath = [row for row, is_own in zip(listed, is_held, strict=True) if not is_own]

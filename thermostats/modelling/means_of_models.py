@@ -75,7 +75,7 @@ def checked_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float
     return table
 
 
-def asked_of_means(outcome: str, group: str) -> dict[str, Any]:
+def questions_of_means(outcome: str, group: str) -> dict[str, Any]:
     """What a law of means of models is asked and shows, by argument of `Law`."""
     return {
         "statements": {
@@ -111,7 +111,7 @@ def _law(outcome: str, group: str, scale: float) -> Law:
             ("a_m", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
             ("σ_m, τ_m", f"half-normal({scale:g})", why),
         ),
-        **asked_of_means(outcome, group),
+        **questions_of_means(outcome, group),
     )
 
 

@@ -131,9 +131,13 @@ OF_PRIOR = 20_000
 FEW = 10
 SIDES = (0.1, 0.25, 0.5)
 """Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
-PRIORS = (
+OF_PAIRS = (
     ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
     ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
+)
+"""Priors over pairs, whatever is known of each."""
+PRIORS = (
+    *OF_PAIRS,
     ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
     ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
     ("r_j", f"half-normal({RESIDUAL:g})", "changes prompt by prompt: SD √2 r_j, half the variance of prompts"),
@@ -245,11 +249,11 @@ def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0)
             "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
         ),
         priors=PRIORS,
-        **asked_of_pairs(margin),
+        **questions_of_pairs(margin),
     )
 
 
-def asked_of_pairs(margin: float) -> dict[str, Any]:
+def questions_of_pairs(margin: float) -> dict[str, Any]:
     """What a law of pairs reports, is asked and shows, by argument of `Law`."""
     return {
         "reported": ("ratio", "ratio_of_all", "shift_sd", "level_sd"),

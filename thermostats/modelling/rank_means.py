@@ -22,7 +22,7 @@ from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.laws import WIDER, Design, Law
 from thermostats.modelling.populations import contrasts, numbered, sources_of
 from thermostats.modelling.predictions import LOG
-from thermostats.modelling.ranking import APART, CENTRE, EFFECTS, asked_of_ranks, cells_and_order
+from thermostats.modelling.ranking import APART, CENTRE, EFFECTS, cells_and_order, questions_of_ranks
 from thermostats.modelling.unit_means import freedom_of
 
 PARTS = ("model", "category", "model × category", "prompt and rest")
@@ -79,7 +79,7 @@ def _law(order: Sequence[str], factor: float = 1.0) -> Law:
             "prompts' effects are taken off within each category by least squares",
         ),
         priors=PRIORS,
-        **asked_of_ranks(order),
+        **questions_of_ranks(order),
     )
 
 

@@ -107,7 +107,7 @@ def cells_and_order(
     return rows, order, [*warnings, *said]
 
 
-def asked_of_ranks(order: Sequence[str]) -> dict[str, Any]:
+def questions_of_ranks(order: Sequence[str]) -> dict[str, Any]:
     """What a law of ranks is asked and shows, by argument of `Law`."""
     return {
         "statements": {"order": partial(in_order, order)},
@@ -158,7 +158,7 @@ def _law(order: Sequence[str], factor: float = 1.0, nu: float = NU, wider: float
             "κ_c ~ N(0, s_κ²),  π_p ~ N(0, s_π²),  ξ_mc ~ N(0, s_ξ²);  κ and ξ sum to zero, π within each category",
         ),
         priors=PRIORS,
-        **asked_of_ranks(order),
+        **questions_of_ranks(order),
     )
 
 

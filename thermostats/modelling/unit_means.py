@@ -19,8 +19,8 @@ from thermostats.modelling.draws import SEED, Array, Settings, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
 from thermostats.modelling.laws import WIDER, Design, Law
-from thermostats.modelling.means_of_models import asked_of_means, checked_means
-from thermostats.modelling.pairs import MARGIN, SHARE, asked_of_pairs, fitted_to_pairs
+from thermostats.modelling.means_of_models import checked_means, questions_of_means
+from thermostats.modelling.pairs import MARGIN, OF_PAIRS, SHARE, fitted_to_pairs, questions_of_pairs
 from thermostats.modelling.populations import numbered
 from thermostats.modelling.predictions import LOG
 
@@ -91,7 +91,7 @@ def _law(outcome: str, group: str, scale: float) -> Law:
             ("s", f"half-normal({scale:g})", why),
             ("s_0", f"half-normal({REST * scale:g})", "a twentieth of it: what the values of a mean do not show"),
         ),
-        **asked_of_means(outcome, group),
+        **questions_of_means(outcome, group),
     )
 
 
@@ -150,11 +150,7 @@ def _quantities(values: Mapping[str, Array], design: UnitMeansDesign) -> dict[st
 
 REST_OF_LOGS = 0.01
 """Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
-PRIORS = (
-    ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
-    ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
-    ("s_0", f"half-normal({REST_OF_LOGS:g})", "what prompts do not show of a mean"),
-)
+PRIORS = (*OF_PAIRS, ("s_0", f"half-normal({REST_OF_LOGS:g})", "what prompts do not show of a mean"))
 
 
 @fits
@@ -201,7 +197,7 @@ def _pair_means_law(margin: float, factor: float = 1.0) -> Law:
             "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair",
         ),
         priors=PRIORS,
-        **asked_of_pairs(margin),
+        **questions_of_pairs(margin),
     )
 
 

@@ -30,7 +30,7 @@ OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
 
 def read_findings(path: Path) -> pd.DataFrame:
     """A table of findings that a report wrote."""
-    return store.validate(store.read_own(path, "findings"), "findings", path)
+    return store.validate(store.read_typed(path, "findings"), "findings", path)
 
 
 def differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:

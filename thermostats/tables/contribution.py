@@ -24,7 +24,7 @@ from thermostats.tables.schemas import EXTERNAL, OURS, RUN_TABLES, dtypes, with_
 
 CHECKS = "CHECKS.md"
 """What was checked, for the reader who reviews a contribution."""
-ASKED = """\
+SOURCE_FORM = """\
 # Whose rows a contribution holds, and on what terms. Fill in what is empty, then run the same command again.
 # name: the source of the rows, as `thermostats ls runs --own` lists it; for measurements of this package a new name.
 # licence: one that lets figures be passed on: {permitted}.
@@ -67,8 +67,8 @@ def _stated(folder: Path) -> Source:
         names, licences = (sorted(set(runs[label]) - {OURS, ""}) for label in ("source", "licence"))
         known = {"name": names[0] if len(names) == 1 else "", "licence": licences[0] if len(licences) == 1 else ""}
         begun = Source(**known, title="", address="", commit="", licence_file="")
-        asked = ASKED.format(permitted=", ".join(store.PERMITTED)).encode()
-        write_all(folder, {path: asked + begun.toml()})
+        form = SOURCE_FORM.format(permitted=", ".join(store.PERMITTED)).encode()
+        write_all(folder, {path: form + begun.toml()})
         step = f"fill it in, then {again}"
         raise UsageError("nothing says whose rows these are; a file that asks was written", where=path, next_step=step)
     source = read_source(path)
@@ -85,7 +85,7 @@ def _stated(folder: Path) -> Source:
 
 def _own(name: str, folder: Path) -> pd.DataFrame:
     """The user's own rows of a table."""
-    held = [with_added(store.read_own(path, name), name) for path in own_files(name, folder)]
+    held = [with_added(store.read_typed(path, name), name) for path in own_files(name, folder)]
     return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=list(dtypes(name)))
 
 

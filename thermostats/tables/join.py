@@ -295,7 +295,7 @@ def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[
     if texts.empty:
         return {}, old
     path = folder / "private" / "prompts.csv"
-    before = [store.read_own(path, "prompts")] if path.is_file() else []
+    before = [store.read_typed(path, "prompts")] if path.is_file() else []
     written = {path: store.to_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
     by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
     return written, old.assign(text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna("")))
@@ -357,7 +357,7 @@ def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     changed, fresh = _replaced(name, folder, plan.replaced)
     new = _both(plan.added, fresh)
     number, paths = _places(new, name, folder)
-    changed |= {path: store.read_own(path, name) for path in paths if path not in changed and path.is_file()}
+    changed |= {path: store.read_typed(path, name) for path in paths if path not in changed and path.is_file()}
     files = {path: number for number, path in enumerate(dict.fromkeys([*changed, *paths]))}
     held, of_path = store.FilesOfRows.of(changed, name), np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
@@ -375,7 +375,7 @@ def _replaced(name: str, folder: Path, new: pd.DataFrame) -> tuple[dict[Path, pd
         for path in own_files(name, folder):
             if is_archive(path):  # what is shipped stays; a row of one's own stands over it
                 continue
-            held = store.read_own(path, name).set_index(key(name))
+            held = store.read_typed(path, name).set_index(key(name))
             here = held.index.intersection(fresh.index)
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
@@ -398,7 +398,7 @@ def _both(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
     for path in (layer / "published" / f"{name}.csv" for layer in layers(folder)):
-        here = store.read_own(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
+        here = store.read_typed(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
         if len(here):
             raise DataError(
                 "these rows are figures of the study and cannot be replaced",
@@ -533,7 +533,7 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         raise UsageError("no such data folder", where=folder, next_step="thermostats ls runs --own lists what is there")
     with only_writer(folder):
         held = {
-            name: {path: store.read_own(path, name) for path in own_files(name, folder) if not is_archive(path)}
+            name: {path: store.read_typed(path, name) for path in own_files(name, folder) if not is_archive(path)}
             for name in ("runs", "models", *(schema.name for schema in OF_RUNS))
         }
         runs = pd.concat(held["runs"].values()) if held["runs"] else pd.DataFrame(columns=["run_id", "source", *MODEL])
@@ -591,7 +591,7 @@ def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
         changed: dict[Path, pd.DataFrame] = {}
         left = set(run_ids)
         for path in (path for path in own_files("runs", folder) if not is_archive(path)):
-            rows = store.read_own(path, "runs")
+            rows = store.read_typed(path, "runs")
             here = rows["run_id"].isin(left)
             if here.any():
                 changed[path] = rows.assign(confirmed_sha=rows["confirmed_sha"].mask(here, model_sha))

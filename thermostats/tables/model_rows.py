@@ -71,7 +71,7 @@ def set_facts(
 
 def own_models(folder: Path) -> pd.DataFrame:
     """The user's own rows of the table `models`, none if the folder does not exist yet."""
-    held = [store.read_own(path, "models") for path in own_files("models", folder)]
+    held = [store.read_typed(path, "models") for path in own_files("models", folder)]
     return pd.concat(held) if held else pd.DataFrame(columns=list(dtypes("models")))
 
 

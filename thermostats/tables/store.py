@@ -333,7 +333,7 @@ def _joined(parts: Sequence[pa.Table], name: str) -> pa.Table:
     return rows if once else rows.sort_by([(label, "ascending") for label in key(name)])
 
 
-def read_own(path: Path, name: str) -> pd.DataFrame:
+def read_typed(path: Path, name: str) -> pd.DataFrame:
     """One file of table `name`, as typed columns, not yet validated.
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
@@ -390,7 +390,7 @@ def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
     path = folder / "private" / "prompts.csv"
     if not path.is_file():
         return prompts
-    texts = read_own(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    texts = read_typed(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
     held = prompts["text_sha256"].map(texts).fillna("")
     return prompts.assign(text=prompts["text"].where(prompts["text"] != "", held))
 

@@ -55,7 +55,7 @@ def test_the_files_of_the_tests_are_the_studys_but_for_their_sentences(tmp_path:
 def test_without_its_sentences_the_study_gives_the_committed_figures() -> None:
     tables = import_study.import_study(STUDY, DATA)
     for name, mine in tables.items():
-        theirs = store.read_own(DATA / "published" / f"{name}.csv", name)
+        theirs = store.read_typed(DATA / "published" / f"{name}.csv", name)
         assert len(mine) == len(theirs), name
         columns = [[label] for label in mine.select_dtypes("number").columns if label != "bytes"]
         for names in [["value", "other_value"]] if name == "inconsistencies" else columns:
@@ -80,7 +80,7 @@ def count(value: Any) -> int:
 
 
 def test_every_number_of_every_file_has_a_fate() -> None:
-    account = store.read_own(DATA / "published" / "reconciliation.csv", "reconciliation")
+    account = store.read_typed(DATA / "published" / "reconciliation.csv", "reconciliation")
     counted = {}
     for path in STUDY.glob("*.*"):
         if path.suffix in (".json", ".csv"):

@@ -16,7 +16,7 @@ DATA = Path(__file__).resolve().parents[3] / "data"
 
 
 def published(name: str) -> pd.DataFrame:
-    return store.read_own(DATA / "published" / f"{name}.csv", name)
+    return store.read_typed(DATA / "published" / f"{name}.csv", name)
 
 
 def test_the_account_is_whole() -> None:
