@@ -21,7 +21,8 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims.calibration import table
-from thermostats.claims.finding import OWN, from_columns
+from thermostats.claims.finding import from_columns
+from thermostats.claims.judge import OWN
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.scripts import scripts
 from thermostats.claims.template import Template

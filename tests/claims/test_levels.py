@@ -14,8 +14,8 @@ from scipy import stats
 from thermostats.claims import calibration, levels
 from thermostats.claims.calibration import Calibration, Side
 from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Finding, Sample, Strength, two_verdicts
-from thermostats.claims.judge import AT_WILL, answered, calibration_of, settles, together, weigh
+from thermostats.claims.finding import Criterion, Finding, Sample, Strength
+from thermostats.claims.judge import AT_WILL, answered, calibration_of, settles, together, two_verdicts, weigh
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
@@ -493,6 +493,19 @@ def test_two_verdicts_of_a_claim_are_of_its_first_question() -> None:
     own, every = two_verdicts(findings)
     assert own is findings[2] and every is findings[0]
     assert two_verdicts(findings[1:2]) == (findings[1], None) and two_verdicts([]) == (None, None)
+
+
+def test_a_verdict_over_findings_is_on_all_evidence_the_one_over_these_there() -> None:
+    def on(name: str, evidence: str, verdict: str) -> Finding:
+        strength = Strength(level=0.001, limit=0.04)
+        return Finding(name, name, verdict, "", sample=Sample(evidence), strength=strength)
+
+    whole = replace(on("whole", "", OPEN), criterion=Criterion(parts=("a", "b")))
+    parts = [on("a", "published", OPEN), on("b", "published", OPEN), on("a", "pooled", SUPPORTED)]
+    assert two_verdicts([whole, *parts]) == (whole, None)
+    for verdict in (SUPPORTED, AGAINST):
+        own, every = two_verdicts([whole, *parts, on("b", "pooled", verdict)])
+        assert own is whole and every is not None and every.verdict == verdict
 
 
 @pytest.mark.parametrize("claimed", [0.9, 0.0])

@@ -283,7 +283,7 @@ class Claim:
     def _decided(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
         """One finding by its rule alone; what has no trial, or rows in it that do not count models, is answered."""
         if question.parts:
-            return over_parts(question, [before[name] for name in question.parts])
+            return over_parts(question.id, question.name, [before[name] for name in question.parts])
         if question.trial is not None and not isinstance(question.primary, Posterior):
             finding = by_rule(question, evidence)
             if finding is not None:

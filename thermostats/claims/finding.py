@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -27,8 +27,6 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
 from thermostats.settings import THOROUGH_VARIABLE
-from thermostats.tables.evidence_sets import POOLED, PUBLISHED
-from thermostats.tables.schemas import NURSERY
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,8 +139,6 @@ class FittedModel(ByColumn):
         return self.conclusion.verdict if self.gate.passes else OPEN
 
 
-OWN = (PUBLISHED, NURSERY)
-"""Sets that are a study's own files."""
 NO_NUMBER, NO_FIGURES = Estimate(None, p_kind=""), Audit()
 
 
@@ -167,6 +163,8 @@ class Criterion:
     """Simulated worlds that the rule's limits rest on; None where there is nothing to try."""
     levels: pd.DataFrame | None = None
     """The worst of these worlds, with the levels below which their studies lie, one row a side and world."""
+    parts: tuple[str, ...] = ()
+    """Findings that the verdict is over, by id; empty where it has a rule of its own."""
 
 
 @dataclass(frozen=True)
@@ -342,14 +340,6 @@ def text_of(finding: Finding) -> str:
     if finding.table is not None:
         lines.append(finding.table.to_string(index=False, float_format=number))
     return "\n".join(lines)
-
-
-def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
-    """A claim's first question on the study's own files and on all evidence; None where it is not put to that set."""
-    first = findings[0] if findings else None
-    by_set = {f.sample.evidence: f for f in reversed(findings) if first is not None and f.id == first.id}
-    own = next((by_set[name] for name in OWN if name in by_set), None)
-    return own, by_set.get(POOLED)
 
 
 def wrapped(text: str) -> str:

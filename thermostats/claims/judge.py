@@ -49,6 +49,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.formatting import chance_of, declared, listed, plural
 from thermostats.modelling.draws import PASSED
 from thermostats.settings import calibrating, drawing
+from thermostats.tables.evidence_sets import POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
@@ -57,6 +58,8 @@ AT_WILL = (
     "it is open because these models are too few or too much alike; others would show what training does with it, and "
     "no number of them is named."
 )
+OWN = (PUBLISHED, NURSERY)
+"""Sets that are a study's own files."""
 NAMED = 12
 """Models up to which a set is listed."""
 
@@ -274,7 +277,7 @@ def together(words: Template, question: Question, parts: Sequence[Finding], resu
     finding = _finding(words, question, result, weighed)
     named = "; ".join(part.estimand for part in parts)
     rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
-    return replace(finding, criterion=replace(finding.criterion, words=rule))
+    return replace(finding, criterion=replace(finding.criterion, words=rule, parts=question.parts))
 
 
 def _together(parts: Sequence[Finding]) -> Weighed:
@@ -290,12 +293,28 @@ def _together(parts: Sequence[Finding]) -> Weighed:
     return Weighed(verdict, reason, Strength(leans=leans, unless=unless, provisional=provisional))
 
 
-def over_parts(question: Question, parts: Sequence[Finding]) -> Finding:
+def over_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
     """The verdict over findings alone, with no words; the counts are those of the first part."""
     first, weighed = parts[0].sample, _together(parts)
     sample = Sample("", "", first.n_models, first.n_groups, first.group)
-    made = Finding(question.id, question.name, weighed.verdict, "", weighed.reason, sample=sample)
-    return replace(made, strength=weighed.strength)
+    made = Finding(id_, estimand, weighed.verdict, "", weighed.reason, sample=sample)
+    return replace(made, strength=weighed.strength, criterion=Criterion(parts=tuple(part.id for part in parts)))
+
+
+def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
+    """A claim's first question on the study's own files and on all evidence; None where it is not put to that set.
+
+    A verdict over findings is on all evidence the one over these there, where all of them are asked of it.
+    """
+    if not findings:
+        return None, None
+    first = findings[0]
+    by_set = {f.sample.evidence: f for f in reversed(findings) if f.id == first.id}
+    if ids := first.criterion.parts:
+        pooled = {f.id: f for f in findings if f.sample.evidence == POOLED}
+        parts = [pooled[id_] for id_ in ids if id_ in pooled]
+        return first, over_parts(first.id, first.estimand, parts) if len(parts) == len(ids) else None
+    return next((by_set[name] for name in OWN if name in by_set), None), by_set.get(POOLED)
 
 
 def by_rule(question: Question, evidence: Evidence) -> Finding | None:

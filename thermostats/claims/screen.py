@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import thermostats
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding, text_of, two_verdicts, wrapped
+from thermostats.claims.finding import Finding, text_of, wrapped
+from thermostats.claims.judge import two_verdicts
 from thermostats.claims.result import UNMEASURED
 from thermostats.errors import ThermostatsError
 from thermostats.formatting import estimate_range
@@ -100,14 +101,15 @@ def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
             shown += 1
     if len(findings) > shown:
         print(f"  and {len(findings) - shown} more, which --details and --json have")
-    for line in verdict_lines(claim.first(findings)):
+    leading = claim.first(findings)
+    for line in verdict_lines([*leading, *(each for each in findings if each not in leading)]):
         print(line)
     words = ["python", sys.argv[0], *(["--data", str(data)] if data else [])]
     print(f"Next: {shlex.join([*words, '--details'])}, or with --report its page")
 
 
 def verdict_lines(findings: Sequence[Finding]) -> list[str]:
-    """The verdict of a claim's first question with its condition, on the study's own files and on all evidence."""
+    """The verdict of a claim's first question, which comes first, with its condition: on its own files, and on all."""
     own, every = two_verdicts(findings)
     sets = {"on the study’s own files": own, "on all evidence": every}
     said = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding] or [findings[0].stands]

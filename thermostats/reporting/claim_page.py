@@ -16,7 +16,8 @@ from jinja2 import Template
 from thermostats import formatting
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
-from thermostats.claims.finding import Finding, FittedModel, Undrawn, from_columns, two_verdicts
+from thermostats.claims.finding import Finding, FittedModel, Undrawn, from_columns
+from thermostats.claims.judge import two_verdicts
 from thermostats.claims.levels import POWER
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.scripts import is_own

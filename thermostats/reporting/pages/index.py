@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
-from thermostats.claims.finding import Finding, two_verdicts
+from thermostats.claims.finding import Finding
+from thermostats.claims.judge import two_verdicts
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.scripts import is_own
@@ -294,7 +295,7 @@ def _findings(entry: Entry) -> Sequence[Finding]:
 def _two(entry: Entry) -> dict[str, str]:
     """The verdicts of a claim's first question on the study's own files and on all evidence, each on one line.
 
-    A verdict on neither, such as one over findings, stands in both.
+    A verdict on neither, such as one on mathematics, stands in both.
     """
     findings = _findings(entry)
     if not findings:
