@@ -242,6 +242,7 @@ class Finding(ByColumn):
             **{"notes": "notes", "caption": "figure.caption", "id": "id", "evidence": "sample.evidence"},
             **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
             **{"could": "criterion.could", "worlds": "criterion.worlds", "view_of": "sample.view_of"},
+            **{"parts": "criterion.parts"},
             **{"statement": "criterion.statement", "settles": "criterion.settles", "level": "strength.level"},
             **{"limit": "strength.limit", "p_worst": "strength.p", "unless": "strength.unless"},
             **{name: f"strength.{name}" for name in ("leans", "provisional", "both", "tipping")},
@@ -308,7 +309,7 @@ def from_columns(values: Mapping[str, Any]) -> Finding:
     for name, value in values.items():
         record, _, field = Finding.COLUMNS[name].partition(".")
         if field:
-            fields.setdefault(record, {})[field] = tuple(value) if field == "tipping" else value
+            fields.setdefault(record, {})[field] = tuple(value) if field in ("tipping", "parts") else value
         elif record != "claim":
             fields[record] = tuple(value) if record == "notes" else value
     return Finding(**{name: parts[name](**value) if name in parts else value for name, value in fields.items()})
