@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import IN_ONE_LAB, worlds_of_line
+from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
 from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.lines import fit_line

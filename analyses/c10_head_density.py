@@ -11,8 +11,9 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import ALIKE, IN_ONE_LAB, worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.modelling.classical.association import correlation, one_sample, slope
 from thermostats.modelling.classical.counts import roc_threshold
 from thermostats.modelling.classical.many import Many, correlations_of, counted, means, shares

@@ -15,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.many import counted, exponential, means
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.rank_means import fit_rank_means
+from thermostats.modelling.ranking import fit_rank_means
 from thermostats.modelling.specification import between_labs, smallest_step
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy

@@ -17,8 +17,8 @@ from thermostats.modelling.classical.association import bca
 from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.many import Many, by_group, resampled_means, shares_of
 from thermostats.modelling.classical.mixed import shares_of_rows, variance_components
-from thermostats.modelling.rank_means import PARTS as OF_VARIANCE
-from thermostats.modelling.rank_means import fit_rank_means
+from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
+from thermostats.modelling.ranking import fit_rank_means
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as audit

@@ -8,8 +8,9 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
+from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import ALIKE, worlds_of_slopes
+from thermostats.claims.worlds import worlds_of_slopes
 from thermostats.modelling.classical.association import welch_difference, within_correlation
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.lines import fit_line

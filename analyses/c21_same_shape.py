@@ -24,8 +24,17 @@ from thermostats.claims.claim import (
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import TOTAL, worlds_of_shift
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.classical.within_cells import Cells, false_rate, permuted, ratio_of_cells, ratios_of_cells
-from thermostats.modelling.matched import BELOW, CELL, SHAPE, fit_matched
+from thermostats.modelling.matched import (
+    BELOW,
+    CELL,
+    SHAPE,
+    Cells,
+    false_rate,
+    fit_matched,
+    permuted,
+    ratio_of_cells,
+    ratios_of_cells,
+)
 from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, gains
 from thermostats.tables.labels import having
 

@@ -9,18 +9,9 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import EXTERNAL, MEASURED, POOLED, Claim, Estimate, Evidence, Result, TooFew, Trial, Views
+from thermostats.claims.noise import Noise, Random
 from thermostats.claims.rule import Decide, V
-from thermostats.claims.worlds import (
-    TOTAL,
-    Noise,
-    Outcomes,
-    Random,
-    World,
-    Worlds,
-    along,
-    worlds_of_mean,
-    worlds_of_shift,
-)
+from thermostats.claims.worlds import TOTAL, Outcomes, World, Worlds, along, worlds_of_mean, worlds_of_shift
 from thermostats.formatting import declared
 from thermostats.modelling.classical.many import Many, counted, differences, means
 from thermostats.plots.general import drawing, lines_by_layer

@@ -21,7 +21,7 @@ import pandas as pd
 from report import alone
 from results import RESULTS, markdown
 
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = 6

@@ -7,6 +7,7 @@ Those are not committed, so that they cannot be stale. The page of models and th
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
@@ -24,14 +25,14 @@ from thermostats.claims.calibration import table
 from thermostats.claims.finding import from_columns
 from thermostats.claims.judge import OWN
 from thermostats.claims.levels import TIPPING
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.claims.template import Template
 from thermostats.formatting import number
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables import store
-from thermostats.tables.describe import codebook
-from thermostats.tables.evidence_sets import POOLED
+from thermostats.tables.choices import POOLED
+from thermostats.tables.export import codebook
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
@@ -122,12 +123,23 @@ def models() -> str:
         r"^::: (thermostats\.modelling\S+\.fit_\w+)$", FITS.read_text(encoding="utf-8"), re.MULTILINE
     ):
         module, _, name = home.rpartition(".")
-        code = import_module(module)
-        equation = (getattr(code, name).__doc__ or "").partition("\n")[0].rstrip(".")
-        engine = "PyMC" if "Sampled(" in inspect.getsource(code) else "exact"
+        code = vars(import_module(module))
+        equation = (code[name].__doc__ or "").partition("\n")[0].rstrip(".")
+        engine = "PyMC" if "Sampled(" in _reached(code, name) else "exact"
         cells = (f"`{name}`", equation.replace("|", "\\|"), engine, ", ".join(_using(name)) or "none")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def _reached(code: Mapping[str, Any], name: str) -> str:
+    """Source of a function and of all that it names in its module, and of what these name there."""
+    waiting, sources = [name], dict[str, str]()
+    while waiting:
+        name = waiting.pop()
+        sources[name] = inspect.getsource(inspect.unwrap(code[name]))
+        named = {node.id for node in ast.walk(ast.parse(sources[name])) if isinstance(node, ast.Name)} - set(sources)
+        waiting += [each for each in named if getattr(code.get(each), "__module__", "") == code["__name__"]]
+    return "\n".join(sources.values())
 
 
 def _using(name: str) -> list[str]:

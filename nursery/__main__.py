@@ -17,8 +17,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from nursery import DESIGN
 from nursery.records import read_record
-from thermostats.cli.wrong_use import run
-from thermostats.command_options import Data, Json, check_file
+from thermostats.cli.options import Data, Json, check_file, run
 from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
 from thermostats.measurement.spec import EngineSettings, check_device, check_here, count_gpus
 from thermostats.tables import folders

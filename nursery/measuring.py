@@ -16,7 +16,7 @@ from thermostats.errors import DataError
 from thermostats.measurement.execute import execute
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.spec import Outcome, RunSpec
-from thermostats.studies.nursery.shipped import shipped_table
+from thermostats.studies.nursery import shipped_table
 from thermostats.tables import store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats.errors import DataError, first_line
-from thermostats.studies.nursery.shipped import SECOND
+from thermostats.studies.nursery import SECOND
 
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
 """Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""

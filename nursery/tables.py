@@ -12,7 +12,7 @@ import pandas as pd
 from nursery import designs, tuning
 from nursery.records import read_by_prompt, read_gains, read_record
 from thermostats.errors import DataError
-from thermostats.studies.nursery.shipped import SECOND
+from thermostats.studies.nursery import SECOND
 from thermostats.tables.folders import write_atomically
 
 

@@ -17,6 +17,7 @@ from nursery.component_worlds import logs
 from nursery.designs import Design
 from nursery.recipes import CORPORA, drawn
 from nursery.second_study import at_every_shape, ends
+from thermostats.studies.nursery import shipped_table
 from thermostats.studies.nursery.crossed import (
     LEVEL,
     THRESHOLDS,
@@ -28,7 +29,6 @@ from thermostats.studies.nursery.crossed import (
     ratios,
     worlds,
 )
-from thermostats.studies.nursery.shipped import shipped_table
 from thermostats.tables.folders import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "third"

@@ -11,7 +11,7 @@ import json
 
 import pandas as pd
 
-from thermostats.studies.nursery.shipped import READ, SECOND, THIRD, shipped_table
+from thermostats.studies.nursery import READ, SECOND, THIRD, shipped_table
 from thermostats.tables.folders import shipped, write_atomically
 
 NUMBER, WHOLE, TEXT, FLAG = "number", "integer", "string", "boolean"

@@ -28,7 +28,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.levels import SIDES, calibrated, levels_of_rows
 from thermostats.claims.result import TooFew, Verdict
 from thermostats.claims.run import claim_of
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.errors import UsageError
 from thermostats.settings import cores_there_are
 

@@ -34,7 +34,7 @@ hypothesis.settings.load_profile("untimed")
 SHA = "0" * 64
 WORDS = ("it", "is", "a", "truth", "that", "single", "men", "of", "good", "fortune", "must", "want", "some", "wife")
 STUDY = Path(__file__).parent / "studies" / "delia2026" / "files"
-"""The study's result files with their sentences replaced: see `scripts/study_figures.py`."""
+"""The study's result files with their sentences replaced: see `scripts/delia2026/study_figures.py`."""
 
 
 @cache

@@ -206,7 +206,7 @@ def verbs() -> Mapping[str, Any]:
 def _unparsed(words: list[str]) -> str:
     import typer
 
-    from thermostats.cli.wrong_use import WRONG_USE
+    from thermostats.cli.options import WRONG_USE
 
     command, name, context = program(), "thermostats", None
     try:
@@ -311,8 +311,7 @@ def ran(line: str, refusal: Refusal) -> Any:
 @cache
 def apart() -> dict[str, Any]:
     """Fits that the package has not by name: their lines call them as their user has imported them."""
-    from thermostats.modelling.means_of_models import fit_means
-    from thermostats.modelling.rank_means import fit_rank_means
-    from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
+    from thermostats.modelling.ranking import fit_rank_means
+    from thermostats.modelling.unit_means import fit_means, fit_pair_means, fit_unit_means
 
     return {each.__name__: each for each in (fit_means, fit_pair_means, fit_rank_means, fit_unit_means)}

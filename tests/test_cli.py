@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from thermostats import __version__
 from thermostats.claims.run import claim_of
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.cli.app import app
 from thermostats.cli.tools import new_claim
 from thermostats.errors import DataError
@@ -160,7 +160,7 @@ def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> 
 
 def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
     code = (
-        "import os, signal; from thermostats.cli.wrong_use import interrupted\n"
+        "import os, signal; from thermostats.cli.options import interrupted\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
         "signal.signal(signal.SIGINT, interrupted)\n"
         "try:\n stop()\nexcept KeyboardInterrupt:\n stop()\nprint('still here')"

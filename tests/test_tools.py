@@ -17,7 +17,8 @@ from thermostats.cli import tools
 from thermostats.cli.tools import new_claim, new_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.gain_rows import gain_rows
-from thermostats.reporting import citing, posteriors
+from thermostats.reporting import snapshot as citing
+from thermostats.reporting import state as posteriors
 from thermostats.reporting.report import report
 from thermostats.studies.delia2026.stated_facts import HUNT, PYTHIA
 from thermostats.tables import store

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from thermostats.modelling.load_fit import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
-    from thermostats.modelling.paired import paired as paired
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
+    from thermostats.modelling.pairs import paired as paired
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.specification import specification_curve as specification_curve
     from thermostats.modelling.transition import fit_transition as fit_transition
+    from thermostats.plots.general import profile as profile
     from thermostats.plots.posterior import trajectories as trajectories
-    from thermostats.plots.profile import profile as profile
-    from thermostats.reporting.citing import citations as citations
     from thermostats.reporting.report import report as report
-    from thermostats.reporting.verdicts import findings as findings
+    from thermostats.reporting.snapshot import citations as citations
+    from thermostats.reporting.snapshot import findings as findings
     from thermostats.settings import options as options
-    from thermostats.tables.contribution import contribute as contribute
+    from thermostats.tables.export import contribute as contribute
     from thermostats.tables.export import export as export
     from thermostats.tables.join import forget as forget
     from thermostats.tables.join import join as join
@@ -57,12 +57,12 @@ __version__ = "0.4.0"
 
 _HOME = {
     "check": "thermostats.tables.store",
-    "citations": "thermostats.reporting.citing",
+    "citations": "thermostats.reporting.snapshot",
     "compare": "thermostats.modelling.comparing",
-    "contribute": "thermostats.tables.contribution",
+    "contribute": "thermostats.tables.export",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
-    "findings": "thermostats.reporting.verdicts",
+    "findings": "thermostats.reporting.snapshot",
     "fit": "thermostats.modelling.fit",
     "fit_benchmark": "thermostats.modelling.ranking",
     "fit_crowding": "thermostats.modelling.crowding",
@@ -89,10 +89,10 @@ _HOME = {
     "model_rows": "thermostats.tables.model_rows",
     "neighbour_joining": "thermostats.tables.tree_of_models",
     "options": "thermostats.settings",
-    "paired": "thermostats.modelling.paired",
+    "paired": "thermostats.modelling.pairs",
     "power": "thermostats.claims.power",
     "predict_gain": "thermostats.modelling.heritage.prediction",
-    "profile": "thermostats.plots.profile",
+    "profile": "thermostats.plots.general",
     "prompt_rows": "thermostats.tables.model_rows",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",

@@ -22,7 +22,7 @@ from nursery.records import CORPORA, GAINS, RECORD, Trained, model_folder, read_
 from thermostats.errors import DataError
 from thermostats.measurement import spec
 from thermostats.measurement.spec import Cost, Outcome, Problem
-from thermostats.studies.nursery.shipped import SECOND
+from thermostats.studies.nursery import SECOND
 
 MODEL = "c005-L04d32h8"
 

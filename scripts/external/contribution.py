@@ -5,7 +5,7 @@ from pathlib import Path
 
 from source import Tables
 
-from thermostats.tables.provenance import FILE, Source, read_source
+from thermostats.tables.export import FILE, Source, read_source
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import read_typed
 

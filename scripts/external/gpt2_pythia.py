@@ -6,7 +6,7 @@ from pathlib import Path
 from source import Tables
 
 from thermostats.tables.column_map import CENTRED
-from thermostats.tables.provenance import Source
+from thermostats.tables.export import Source
 
 SOURCE = Source(
     name="ie7374-gpt2-pythia",

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 from source import Tables
 
-from thermostats.tables.provenance import Source
+from thermostats.tables.export import Source
 
 SOURCE = Source(
     name="kameshkanna-norms-k-calibration",

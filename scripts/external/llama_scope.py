@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 from source import Tables
 
-from thermostats.tables.provenance import Source
+from thermostats.tables.export import Source
 
 SOURCE = Source(
     name="saelens-llama-scope",

@@ -23,9 +23,10 @@ from source import Tables
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.tables import store
+from thermostats.tables.export import FILE, Source
+from thermostats.tables.export import LICENCE_FILE as LICENCE
 from thermostats.tables.folders import write_atomically
 from thermostats.tables.identities import parameter_counts
-from thermostats.tables.provenance import FILE, LICENCE, Source
 from thermostats.tables.schemas import dtypes, with_added
 from thermostats.tables.store import check_licence
 

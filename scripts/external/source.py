@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.tables.column_map import CENTRED, RAW, as_read_of, ratios
-from thermostats.tables.provenance import Source
+from thermostats.tables.export import Source
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import EXTERNAL, dtypes
 

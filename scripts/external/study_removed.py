@@ -6,7 +6,7 @@ from typing import Any
 
 from source import Tables
 
-from thermostats.tables.provenance import Source
+from thermostats.tables.export import Source
 
 SOURCE = Source(
     name="buk81-removed",

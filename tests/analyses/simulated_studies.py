@@ -7,7 +7,7 @@ import pandas as pd
 from altered import ROOT
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery.shipped import shipped_table
+from thermostats.studies.nursery import shipped_table
 from thermostats.tables.schemas import NURSERY
 
 STEPS = 600

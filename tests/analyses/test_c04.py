@@ -7,7 +7,7 @@ from altered import NO, OPEN, YES, analysis, by_rules_alone, judged, shipped, un
 from matplotlib.figure import Figure
 
 from thermostats.claims import levels
-from thermostats.claims.worlds import Random
+from thermostats.claims.noise import Random
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
 from thermostats.plots.general import forest
 from thermostats.studies.delia2026 import hierarchy

@@ -10,7 +10,7 @@ from altered import verdict as said
 from simulated_studies import Trained
 
 from thermostats.claims.result import TooFew
-from thermostats.studies.nursery.shipped import shipped_table
+from thermostats.studies.nursery import shipped_table
 
 c05 = by_rules_alone("c05")
 

@@ -6,7 +6,7 @@ import pytest
 from altered import NO, YES, altered, by_rules_alone, judged
 from simulated_studies import Trained
 
-from thermostats.studies.nursery.shipped import shipped_table
+from thermostats.studies.nursery import shipped_table
 
 
 @pytest.mark.parametrize(("levels", "verdict"), [((0, 2, 0.5, 3, 1), YES), ((0, 3, 1), NO)])

@@ -6,7 +6,7 @@ import pytest
 from altered import shipped_by_rules_alone
 from golden import HERE, differing
 
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.tables import store
 
 BY_FITS = {"C09"}

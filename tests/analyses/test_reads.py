@@ -10,7 +10,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import ROWS
 from thermostats.claims.result import Reason, Verdict
 from thermostats.claims.run import claim_of, needs
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS = {name: claim_of(path) for name, path in scripts(ROOT / "analyses").items()}

@@ -17,7 +17,7 @@ from thermostats.claims import calibration, levels, rule
 from thermostats.claims.calibration import Side
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Posterior
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.claims.worlds import CLAIMED, NULL
 from thermostats.errors import UsageError
 

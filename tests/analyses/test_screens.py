@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from altered import analysis, by_rules_alone, shipped
 
-from thermostats.claims.claim import Claim
+from thermostats.claims.claim import MOST_LINES, Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.result import OPEN, Estimate
-from thermostats.claims.screen import MOST_LINES
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = scripts(ROOT / "analyses")

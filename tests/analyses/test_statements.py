@@ -14,7 +14,7 @@ from altered import ROOT, analysis, by_rules_alone, shipped
 from thermostats.claims.finding import posterior_of
 from thermostats.claims.result import Inference, TooFew
 from thermostats.claims.rule import Posterior
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.modelling.checks import AS_FITTED
 from thermostats.modelling.draws import Array, Settings, truth_of
 from thermostats.modelling.fit import Design, Fit, Law, law_fitted

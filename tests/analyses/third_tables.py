@@ -14,9 +14,8 @@ from nursery.component_worlds import logs
 from nursery.designs import Member, Pack
 from scripts.nursery_tables import extract, packed
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery import third
+from thermostats.studies.nursery import MODELS, THIRD, third
 from thermostats.studies.nursery.crossed import CrossedWorld
-from thermostats.studies.nursery.shipped import MODELS, THIRD
 from thermostats.tables.folders import shipped as folder
 
 DESIGN = folder("data") / "nursery" / "third" / "design.toml"

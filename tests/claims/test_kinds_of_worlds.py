@@ -4,10 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thermostats.claims.noise import Errors, PromptErrors, Random
 from thermostats.claims.worlds import (
-    Errors,
-    PromptErrors,
-    Random,
     worlds_of_bound,
     worlds_of_contrast,
     worlds_of_descent,

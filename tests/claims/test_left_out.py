@@ -10,7 +10,7 @@ import pytest
 from conftest import shipped_tables
 
 from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.own_models import own_models_missing
+from thermostats.claims.question import own_models_missing
 from thermostats.tables import store
 
 MODELS = [

@@ -18,7 +18,7 @@ from thermostats.claims.judge import again
 from thermostats.claims.question import Question, Views
 from thermostats.claims.result import UNMEASURED
 from thermostats.claims.run import claim_of, needs
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import model_rows as model_rows_module
 from thermostats.tables import store

@@ -5,7 +5,7 @@ import re
 import pytest
 from page_blocks import ROOT
 
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 

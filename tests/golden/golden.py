@@ -24,7 +24,7 @@ from typing import Any
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, FittedModel
 from thermostats.claims.run import Run, run_all
-from thermostats.claims.scripts import scripts
+from thermostats.claims.study import scripts
 from thermostats.formatting import comparison
 from thermostats.settings import DRAW_VARIABLE
 from thermostats.tables import store

@@ -9,8 +9,8 @@ from golden import HERE, agreement, as_frozen, compared, refrozen
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import from_columns
 from thermostats.claims.run import Run, claim_of, run_one
-from thermostats.claims.scripts import scripts
 from thermostats.claims.stored import Made
+from thermostats.claims.study import scripts
 from thermostats.tables import store
 
 SCRIPTS = scripts(store.shipped("analyses"))

@@ -26,7 +26,7 @@ def job(model: str = "lab/a", gib: float = 1.0, **fields: Any) -> Job:
 
 
 def test_without_its_library_an_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "thermostats.measurement.engines.ray", raising=False)
+    monkeypatch.delitem(sys.modules, "thermostats.measurement.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"pip install -e '.*\[ray\]'"):
         open_engine(EngineSettings("ray"), tmp_path)
@@ -70,7 +70,7 @@ class Cluster:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     pytest.importorskip("ray")
-    from thermostats.measurement.engines import ray as module
+    from thermostats.measurement import cluster as module
 
     fake = Cluster()
     ray = module.ray

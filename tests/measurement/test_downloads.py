@@ -13,8 +13,7 @@ pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import execute, hub
-from thermostats.measurement.engines import Job
-from thermostats.measurement.engines.local import Inline
+from thermostats.measurement.engines import Inline, Job
 from thermostats.measurement.execute import Downloads, _measured
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 

@@ -23,7 +23,7 @@ from thermostats.measurement import forward, gains
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.images import CATEGORIES, made_images, read_image, render
+from thermostats.measurement.prompts import CATEGORIES, made_images, read_image, render
 from thermostats.tables import store
 from thermostats.tables.features import features
 

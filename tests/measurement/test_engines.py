@@ -20,8 +20,7 @@ pytest.importorskip("transformers")
 import small
 import transformers
 
-from thermostats.measurement.engines import Job
-from thermostats.measurement.engines.local import Inline, Local
+from thermostats.measurement.engines import Inline, Job, Local
 from thermostats.measurement.execute import execute, largest_first, open_engine
 from thermostats.measurement.plan import Place, estimate
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec

@@ -20,7 +20,7 @@ import gauge_table  # noqa: E402 - a script of the repository
 
 from thermostats.cli import listing  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402
-from thermostats.tables.describe import codebook  # noqa: E402
+from thermostats.tables.export import codebook  # noqa: E402
 from thermostats.tables.features import FEATURES, TRANSITION  # noqa: E402
 from thermostats.tables.folders import shipped_models  # noqa: E402
 from thermostats.tables.invariants import CLASSES, table, what_moves  # noqa: E402

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.cli.wrong_use import exit_code, with_option
+from thermostats.cli.options import exit_code, with_option
 from thermostats.errors import DataError, TransientError, UsageError
 from thermostats.measurement.spec import Cost, Outcome, Problem, RunSpec, failed, lost
 

@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional
 
-from thermostats.measurement.images import render
+from thermostats.measurement.prompts import render
 from thermostats.tables import store
 
 PLACE = Path(os.environ.get("THERMOSTATS_REAL_MODELS", ""))

@@ -16,17 +16,17 @@ pytest.importorskip("transformers")
 import small
 
 from thermostats.errors import UsageError
-from thermostats.measurement import progress
+from thermostats.measurement import session
 from thermostats.measurement.execute import execute
 from thermostats.measurement.printed import measure_models
-from thermostats.measurement.progress import Bars, ProgressLines
+from thermostats.measurement.session import Bars, ProgressLines
 from thermostats.measurement.spec import Cost, Outcome, Problem, specs
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "perf_counter", iter((0.0, 10.0, 40.0, 45.0, 80.0, 90.0)).__next__)
+    monkeypatch.setattr(session, "perf_counter", iter((0.0, 10.0, 40.0, 45.0, 80.0, 90.0)).__next__)
     report = ProgressLines(every=30).report
     for done in (0, 1, 5, 6):
         report("gpt2", "gains", done, 25)

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.measurement import transitions
+from thermostats.measurement import sheaf as transitions
 from thermostats.tables.store import validate
 
 

@@ -18,15 +18,13 @@ from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
-from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pairs import fit_invariance, pairs_of
 from thermostats.modelling.populations import cells
-from thermostats.modelling.rank_means import fit_rank_means
-from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.ranking import fit_benchmark, fit_rank_means
 from thermostats.modelling.shares import fit_share
 from thermostats.modelling.transition import fit_transition, transition_rows
-from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
+from thermostats.modelling.unit_means import fit_means, fit_pair_means, fit_unit_means
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"

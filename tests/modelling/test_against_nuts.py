@@ -26,7 +26,7 @@ from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources
-from thermostats.modelling.rank_means import fit_rank_means
+from thermostats.modelling.ranking import fit_rank_means
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.transition import fit_transition
 from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means

@@ -10,7 +10,7 @@ import pytest
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.variance_shares import corrected_shares, share_table
-from thermostats.studies.nursery.shipped import shipped_table
+from thermostats.studies.nursery import shipped_table
 
 WORLDS = 400
 

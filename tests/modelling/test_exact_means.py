@@ -15,11 +15,9 @@ from simulated import benchmark_table, pairs_of_log_gains, pairs_table
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.pairs import fit_invariance
-from thermostats.modelling.rank_means import fit_rank_means
-from thermostats.modelling.ranking import fit_benchmark
-from thermostats.modelling.unit_means import fit_pair_means, fit_unit_means
+from thermostats.modelling.ranking import fit_benchmark, fit_rank_means
+from thermostats.modelling.unit_means import fit_means, fit_pair_means, fit_unit_means
 from thermostats.studies.delia2026 import gains_of_claims, hierarchy
 from thermostats.studies.delia2026.stated_facts import GPT2, LAST_GAIN_FILES, published_or_set
 

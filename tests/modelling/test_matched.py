@@ -13,9 +13,8 @@ from scipy import stats
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.within_cells import Cells, false_rate, ratio_of_cells
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.matched import cells_of, fit_matched
+from thermostats.modelling.matched import Cells, cells_of, false_rate, fit_matched, ratio_of_cells
 
 ROWS = pd.DataFrame(
     {

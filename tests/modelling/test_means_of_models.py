@@ -6,7 +6,7 @@ import pytest
 
 from thermostats import fit_line
 from thermostats.errors import UsageError
-from thermostats.modelling.means_of_models import fit_means
+from thermostats.modelling.unit_means import fit_means
 
 MEANS = {"low": -0.3, "near": -0.01, "spread": 0.05}
 

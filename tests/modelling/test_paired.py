@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import ttest_rel
 
 from thermostats.errors import UsageError
-from thermostats.modelling.paired import paired
-from thermostats.plots.profile import profile
+from thermostats.modelling.pairs import paired
+from thermostats.plots.general import profile
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.runs import prompt_sha, run_id

@@ -17,11 +17,11 @@ from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.simulated import model_facts
-from thermostats.modelling.means_of_models import fit_means
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.transition import fit_transition
+from thermostats.modelling.unit_means import fit_means
 
 Table = pd.DataFrame
 

@@ -17,7 +17,7 @@ from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.claims import run as runner
 from thermostats.claims.run import _in_order, run_all
-from thermostats.claims.scripts import by_law, scripts
+from thermostats.claims.study import by_law, scripts
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import build as builder
 from thermostats.reporting import state

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from thermostats.errors import DataError
-from thermostats.reporting import posteriors, state
-from thermostats.reporting.names import MANIFEST
+from thermostats.reporting import state
+from thermostats.reporting import state as posteriors
+from thermostats.reporting.pages import MANIFEST
 from thermostats.reporting.state import LINKS, Record, stale_because
 
 

@@ -13,13 +13,13 @@ import thermostats
 from thermostats.claims.finding import Finding, Sample, Undrawn
 from thermostats.claims.rule import Posterior
 from thermostats.claims.run import claim_of
-from thermostats.claims.scripts import scripts
 from thermostats.claims.stored import Made
-from thermostats.reporting import posteriors as of_snapshots
-from thermostats.reporting.pages.undrawn import with_earlier
-from thermostats.reporting.posteriors import inputs_of, posteriors
+from thermostats.claims.study import scripts
+from thermostats.reporting import state as of_snapshots
+from thermostats.reporting.build import with_earlier
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.snapshot import differences, redrawn
+from thermostats.reporting.state import inputs_of, posteriors
 from thermostats.settings import DRAW_VARIABLE
 from thermostats.tables import store
 from thermostats.tables.folders import shipped

@@ -15,8 +15,8 @@ from conftest import model as model_row
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.contribution import CHECKS, contribute
-from thermostats.tables.provenance import FILE, LICENCE, Source, read_source
+from thermostats.tables.export import CHECKS, FILE, Source, contribute, read_source
+from thermostats.tables.export import LICENCE_FILE as LICENCE
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT.parent / "shared" / "external" / "standard-model-of-transformers"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from thermostats.tables import store
-from thermostats.tables.describe import describe, descriptions
+from thermostats.tables.export import describe, descriptions
 from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, Column, column, gain
 from thermostats.tables.validation import faults
 
@@ -18,7 +18,7 @@ SHIPPED = store.shipped("data")
 
 
 def test_what_describes_the_shipped_tables_is_current() -> None:
-    """`python -m thermostats.tables.describe` in a checkout makes it so."""
+    """`python -m thermostats.tables.export` in a checkout makes it so."""
     stale = [name for name, content in descriptions(SHIPPED).items() if (SHIPPED / name).read_bytes() != content]
     assert stale == []
 

@@ -11,8 +11,7 @@ from conftest import snapshot
 
 from thermostats.errors import UsageError
 from thermostats.tables import store
-from thermostats.tables.describe import DATAPACKAGE
-from thermostats.tables.export import export
+from thermostats.tables.export import DATAPACKAGE, export
 from thermostats.tables.folders import own_files
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES

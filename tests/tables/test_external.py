@@ -12,9 +12,10 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables import provenance, store
+from thermostats.tables import export as provenance
+from thermostats.tables import store
+from thermostats.tables.choices import EXTERNAL
 from thermostats.tables.column_map import NO_RAW
-from thermostats.tables.evidence_sets import EXTERNAL
 from thermostats.tables.store import check_licence, check_licences
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.tables import ranks as module
-from thermostats.tables.ranks import again, in_turn, places, ranks, rows_of
+from thermostats.tables import validation as module
+from thermostats.tables.validation import again, in_turn, places, ranks, rows_of
 
 RNG = np.random.default_rng(11)
 TEXTS = ["", "a", "A", "ab", "é", "\U0001f600", "\uffff", "10", "9", " "]

@@ -12,7 +12,7 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.arguments import RECIPES
+from thermostats.tables.choices import RECIPES
 from thermostats.tables.column_map import FOLDER, FORMS, NO_RAW, check_entries
 from thermostats.tables.join import join
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from thermostats.claims.study import named, studies
 from thermostats.formatting import listed, plural
-from thermostats.tables.evidence_sets import MEASURED, POOLED, PUBLISHED, SETS
+from thermostats.tables.choices import MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import EXTERNAL, NURSERY

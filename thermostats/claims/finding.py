@@ -154,7 +154,7 @@ class Criterion:
     below: float | None = None
     """Number below which it does."""
     statement: str = ""
-    """What several findings ask, by one name; their decisive verdicts must agree (`claims/statements.py`)."""
+    """What several findings ask, by one name; their decisive verdicts must agree (`must_agree`)."""
     could: str = ""
     """What the rule could have shown in simulated worlds, in a sentence or two."""
     settles: str = ""

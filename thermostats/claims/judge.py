@@ -29,8 +29,7 @@ from thermostats.claims.finding import (
     undrawn,
 )
 from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WANTED, WITHOUT, Attained, attained
-from thermostats.claims.own_models import noise, own_models_missing
-from thermostats.claims.question import Question, curve_of
+from thermostats.claims.question import Question, curve_of, noise, own_models_missing
 from thermostats.claims.result import (
     AGAINST,
     OPEN,
@@ -49,7 +48,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.formatting import chance_of, declared, listed, plural
 from thermostats.modelling.draws import PASSED
 from thermostats.settings import calibrating, drawing
-from thermostats.tables.evidence_sets import POOLED, PUBLISHED
+from thermostats.tables.choices import POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."

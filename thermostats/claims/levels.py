@@ -24,10 +24,11 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
+from thermostats.claims.noise import ERRORS, Random
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
-from thermostats.claims.worlds import CLAIMED, ERRORS, NULL, Array, Point, Random, World, Worlds, half
+from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, half
 from thermostats.errors import DataError, UsageError
 
 SIDES = (SUPPORTED, AGAINST)

@@ -18,12 +18,11 @@ from thermostats.claims.question import Question
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.run import claim_of
-from thermostats.claims.scripts import chosen, scripts
+from thermostats.claims.study import chosen, scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, unknown
 from thermostats.formatting import number, percent, plural
-from thermostats.plots.general import COLUMN, column_style, reference
-from thermostats.plots.profile import HEIGHT, write_figure
+from thermostats.plots.general import COLUMN, HEIGHT, column_style, reference, write_figure
 from thermostats.tables.folders import shipped
 
 DRAWS, STUDIES, AT_ONCE, SECONDS = 10, 200, 1000, 20.0

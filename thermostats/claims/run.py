@@ -28,11 +28,10 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import again
-from thermostats.claims.own_models import TABLES
-from thermostats.claims.question import Question
+from thermostats.claims.question import TABLES, Question
 from thermostats.claims.result import UNMEASURED
-from thermostats.claims.scripts import ONE_THREAD, scripts
 from thermostats.claims.stored import Made, Stored
+from thermostats.claims.study import ONE_THREAD, scripts
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.sampling import CORES_VARIABLE

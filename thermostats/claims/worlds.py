@@ -3,24 +3,24 @@
 A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing that models fit is
 used. Its signal says what is true, its errors (`claims/noise.py`) what hides it. A claim names one family of worlds:
 
-| the rule compares | worlds | file |
-|---|---|---|
-| a correlation or slope over models | `worlds_of_line` | `lines.py` |
-| slopes inside models, over prompts | `worlds_of_slopes` | `lines.py` |
-| an exponent with a margin | `worlds_of_exponent` | `lines.py` |
-| shares of variance of several causes | `worlds_of_shares` | `causes.py` |
-| the same where two causes are alike | `worlds_at` | `boundary.py` |
-| a share along the tree of descent | `worlds_of_descent` | `causes.py` |
-| a mean with a number | `worlds_of_mean` | `levels.py` |
-| a difference with 0, of all rows or of some | `worlds_of_shift` | `levels.py` |
-| every model with a bound | `worlds_of_bound` | `levels.py` |
-| values by prompt with a number for each unit | `worlds_of_levels` | `levels.py` |
-| variance between models with that between prompts | `worlds_of_parts` | `levels.py` |
-| the share of models where something holds | `worlds_of_share` | `levels.py` |
-| that share among some models with the rest | `worlds_of_contrast` | `levels.py` |
+| the rule compares | worlds |
+|---|---|
+| a correlation or slope over models | `worlds_of_line` |
+| slopes inside models, over prompts | `worlds_of_slopes` |
+| an exponent with a margin | `worlds_of_exponent` |
+| shares of variance of several causes | `worlds_of_shares` |
+| the same where two causes are alike | `worlds_at` |
+| a share along the tree of descent | `worlds_of_descent` |
+| a mean with a number | `worlds_of_mean` |
+| a difference with 0, of all rows or of some | `worlds_of_shift` |
+| every model with a bound | `worlds_of_bound` |
+| values by prompt with a number for each unit | `worlds_of_levels` |
+| variance between models with that between prompts | `worlds_of_parts` |
+| the share of models where something holds | `worlds_of_share` |
+| that share among some models with the rest | `worlds_of_contrast` |
 
-A rule that none fits has a family of its own: `Worlds` (`world.py`) with a function that makes the world of a size and
-of nuisances (for example `studies/nursery/crossed_worlds.py`). `claims/levels.py` tries a rule in all of them.
+A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a size and
+of nuisances (for example `studies/nursery/crossed.py`). `claims/levels.py` tries a rule in all of them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.claims.noise import (
+    BY_PROMPT,
+    ERRORS,
+    LARGEST_AR,
+    LARGEST_RATIO,
+    Drawn,
+    Errors,
+    Noise,
+    PromptErrors,
+    Random,
+    column_words,
+    groups_of,
+)
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
 from thermostats.formatting import declared, listed
@@ -45,231 +58,6 @@ from thermostats.modelling.heritage.variance_shares import Blocks, shares_of_sig
 
 Array = NDArray[Any]
 Rng = np.random.Generator
-Noise = Callable[[pd.DataFrame], Array]
-"""Draws errors of variance 1, study × row."""
-OUTLYING = 4.0
-"""Standard deviations by which what is aberrant lies off."""
-NOISY = 3.0
-"""Factor of the errors of labs of one or two models, where those are noisy."""
-LEVELS = "levels of "
-LARGEST_AR, LARGEST_RATIO = 0.6, 3.0
-"""Bounds of nuisances: correlation of neighbours' errors, and ratio of standard deviations."""
-ERRORS: Mapping[str, str] = {
-    "normal": "normal errors",
-    "t3": "errors with the tails of t₃",
-    "t4": "errors with the tails of t₄",
-    "lognormal": "skewed (log-normal) errors",
-    "heteroscedastic labs": "errors as large as the lab has them (SD 0.7 of their log)",
-    "small noisy labs": "errors three times as large in labs of one or two models",
-    "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
-    "one aberrant model": "normal errors, and one model four standard deviations off",
-}
-ALONG = {
-    "n_layers": "depth",
-    "log_n": "size",
-    "log_params": "size",
-    "rho": "head density",
-    "dense": "head density",
-    "log_ratio": "ratio of norms",
-    "log_norm": "norm",
-    "place": "place in the order",
-    "column": "value of what is asked about",
-    "ranked": "early gain",
-    "predicted": "predicted gain",
-    "published": "value of the published curve",
-    "log_L": "depth",
-    "log_blocks": "depth",
-    "log_rho": "head density",
-    "log_rate": "rate",
-    "log_embed": "scale of the embedding",
-}
-"""Columns along which errors differ, in words."""
-AMONG = {
-    "focal": "in the lab that the claim names",
-    "apart": "in one recipe",
-    "expander": "in models that expand",
-    "cliche": "for clichés",
-    "dampens": "in models that dampen",
-    "x corpus": "in recipes of one corpus",
-    "english": "in recipes of the English corpus",
-}
-"""Columns of truth values, by where they are true."""
-IN_ONE_LAB = ("normal", "t3", "t4", "lognormal", "one aberrant model")
-"""Kinds for models of one lab, where those of labs are others of these."""
-BY_PROMPT: Mapping[str, str] = {
-    "normal": "normal errors",
-    "t3": "errors with the tails of t₃",
-    "lognormal": "skewed (log-normal) errors",
-    "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
-    "alike in categories": "half of the errors' variance between a model's categories of prompts",
-    "one aberrant prompt": "normal errors, and one prompt of one model four standard deviations off",
-}
-ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
-"""Kinds for prompts whose category is what is asked about."""
-SHARED = 0.3
-"""Share of the errors' variance that a prompt has in all models."""
-_AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "one aberrant model"}
-"""Kinds of errors of prompts of models by the names of the same for models of labs."""
-
-
-@dataclass(frozen=True)
-class Random:
-    """Random numbers of many studies of one design at once: every array begins with an axis of studies."""
-
-    rng: Rng
-    studies: int = 1
-
-    def normal(self, *shape: int, scale: float = 1.0) -> Array:
-        """Normal numbers."""
-        return scale * self.rng.standard_normal((self.studies, *shape))
-
-    def t(self, df: float, *shape: int) -> Array:
-        """Of Student's t with variance 1; of infinite df normal ones."""
-        if np.isinf(df):
-            return self.normal(*shape)
-        return np.asarray(self.rng.standard_t(df, (self.studies, *shape)) * ((df - 2) / df) ** 0.5)
-
-    def uniform(self, *shape: int) -> Array:
-        """Numbers between 0 and 1."""
-        return self.rng.random((self.studies, *shape))
-
-    def signs(self, *shape: int) -> Array:
-        """−1 or 1."""
-        return self.rng.choice([-1.0, 1.0], (self.studies, *shape))
-
-    def levels(self, rows: pd.DataFrame, column: str) -> Array:
-        """A normal level of every value of a column, one for each row."""
-        codes = pd.factorize(rows[column])[0]
-        return self.normal(codes.max() + 1)[:, codes]
-
-
-class Drawn(Protocol):
-    """Errors that can be drawn for rows."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of the errors, by the name that worlds give it."""
-
-    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
-        """One error for each study and row, of variance 1 but for what is aberrant."""
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
-
-    e is of the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's group; then, along a column,
-    e_t = ar·e_(t−1) + √(1 − ar²)·e_t; then its standard deviation goes along the column from 1 to `ratio` times as
-    much, by ranks.
-    """
-
-    kind: str = "normal"
-    between: float = 0.0
-    group: str = "heritage"
-    along: str = ""
-    ar: float = 0.0
-    ratio: float = 1.0
-
-    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
-        """One error for each study and row."""
-        drawn = _errors(rows, self.kind, random)
-        if self.between:
-            drawn = self.between**0.5 * random.levels(rows, self.group) + (1 - self.between) ** 0.5 * drawn
-        if not self.along:
-            return drawn
-        order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
-        drawn[:, order] = _correlated(drawn[:, order], self.ar)
-        return np.asarray(drawn * _uneven(rows, self.along, self.ratio))
-
-    @property
-    def words(self) -> str:
-        """What they are like."""
-        parts = [ERRORS[self.kind]]
-        parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
-        parts += [f"correlated at {declared(self.ar)} between neighbours in {column_words(self.along)}"] * bool(self.ar)
-        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
-
-
-def _correlated(errors: Array, ar: float) -> Array:
-    """Independent errors made into a chain whose neighbours are correlated at `ar`."""
-    chain = errors.copy()
-    for place in range(1, chain.shape[1]) if ar else ():
-        chain[:, place] = ar * chain[:, place - 1] + (1 - ar**2) ** 0.5 * errors[:, place]
-    return chain
-
-
-@dataclass(frozen=True)
-class PromptErrors:
-    """Errors of values by prompt: √s·u + √(1 − s)·e with s = `shared`, u of the prompt, e of a kind of `BY_PROMPT`.
-
-    Then their standard deviation goes along a column from 1 to `ratio` times as much, by ranks.
-    """
-
-    kind: str = "normal"
-    shared: float = SHARED
-    along: str = ""
-    ratio: float = 1.0
-
-    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
-        """One error for each study and row."""
-        single = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random)
-        if self.kind == "alike in categories":
-            cells = rows.assign(cell=rows["model_id"].astype(str) + " " + rows["category"].astype(str))
-            single = (single + random.levels(cells, "cell")) / 2**0.5
-        drawn = np.asarray(self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single)
-        return drawn * _uneven(rows, self.along, self.ratio) if self.along else drawn
-
-    @property
-    def words(self) -> str:
-        """What they are like."""
-        parts = [BY_PROMPT[self.kind]]
-        parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
-        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
-
-
-def groups_of(column: str) -> str:
-    """The groups that a column names, in words."""
-    return {"heritage": "labs", "family": "families"}.get(column, f"{column}s")
-
-
-def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
-    """Standard deviations from 1 to `ratio` times as much along a column, by ranks; of mean square 1."""
-    rank = rows[along].rank().to_numpy(np.float64)
-    scale = ratio ** ((rank - rank.min()) / max(np.ptp(rank), 1.0))
-    return np.asarray(scale / np.sqrt(np.square(scale).mean()))
-
-
-def _uneven_words(along: str, ratio: float) -> list[str]:
-    where = AMONG.get(along, f"at the largest {column_words(along)}")
-    return [f"SD {declared(ratio)} times as large {where}"] * (ratio != 1)
-
-
-def column_words(name: str) -> str:
-    """A column along which errors differ, in words."""
-    return ALONG.get(name, name.replace("_", " "))
-
-
-def _errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
-    """Errors with variance 1 but for what is aberrant."""
-    n, lab, every = len(rows), pd.factorize(rows["heritage"])[0], np.arange(random.studies)
-    if kind.startswith(LEVELS):
-        return np.asarray((random.levels(rows, kind.removeprefix(LEVELS)) + random.normal(n)) / 2**0.5)
-    if kind in {"t3", "t4"}:
-        return random.t(int(kind[1]), n)
-    if kind == "lognormal":
-        return np.asarray((np.exp(random.normal(n)) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
-    normal, sizes = random.normal(n), np.bincount(lab)
-    if kind == "heteroscedastic labs":
-        return np.asarray(normal * np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
-    if kind == "small noisy labs":
-        return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
-    if kind == "one outlying lab":
-        outlying = random.rng.choice(np.flatnonzero(sizes == sizes.min()), (random.studies, 1))
-        normal += (lab == outlying) * OUTLYING * random.signs(1)
-    if kind == "one aberrant model":
-        normal[every, random.rng.integers(n, size=random.studies)] += OUTLYING * random.signs()
-    return normal
-
 
 Outcomes = dict[str, Array]
 """Columns that a world puts in the place of the measured ones, study × row."""

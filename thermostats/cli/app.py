@@ -14,17 +14,25 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import named, studies
+from thermostats.cli.options import (
+    Analyses,
+    Data,
+    Json,
+    check_file,
+    exit_code,
+    near_model,
+    or_own_claims,
+    run,
+    with_option,
+)
 from thermostats.cli.planning import app as planning
 from thermostats.cli.tools import app as tools
-from thermostats.cli.wrong_use import exit_code, near_model, or_own_claims, run, with_option
-from thermostats.command_options import Analyses, Data, Json, check_file
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import PRECISIONS, SETTINGS, parsed, shipped_lists
 from thermostats.next_steps import command
-from thermostats.reporting.names import check_written
+from thermostats.reporting.pages import check_written
 from thermostats.tables import folders
-from thermostats.tables.arguments import DESCRIBED, RECIPES, check_table
-from thermostats.tables.evidence_sets import ALL, SETS
+from thermostats.tables.choices import ALL, DESCRIBED, RECIPES, SETS, check_table
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
@@ -94,7 +102,7 @@ def version_(as_json: Json = False) -> None:
 
 
 def _claims() -> list[str]:
-    from thermostats.claims.scripts import scripts  # noqa: PLC0415
+    from thermostats.claims.study import scripts  # noqa: PLC0415
 
     return list(scripts(folders.shipped("analyses")))
 
@@ -282,7 +290,7 @@ def measure(
     if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
     if not (dry_run or as_json):
-        from thermostats.cli.measured import show_gains  # noqa: PLC0415 - pandas
+        from thermostats.cli.tools import show_gains  # noqa: PLC0415 - pandas
 
         show_gains(outcomes, models_asked, prompts, data, figure)
     say_next(OWN_ROWS, data=data, visible=not dry_run and not as_json)
@@ -382,7 +390,7 @@ def ls(
         return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
-        from thermostats.claims.scripts import scripts  # noqa: PLC0415 - a listing must not load it
+        from thermostats.claims.study import scripts  # noqa: PLC0415 - a listing must not load it
 
         scripts(analyses)  # says what is wrong with the folder before anything large is loaded
         step = command("report", analyses=analyses, out="my-report")
@@ -437,7 +445,7 @@ def report(
     """
     if claims and all_:
         raise UsageError("name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
-    from thermostats.claims.scripts import ONE_THREAD, chosen, is_own, scripts  # noqa: PLC0415
+    from thermostats.claims.study import ONE_THREAD, chosen, is_own, scripts  # noqa: PLC0415
 
     try:
         ids = chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))

@@ -11,14 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.scripts import chosen, scripts
+from thermostats.claims.study import chosen, scripts
 from thermostats.errors import DataError, UsageError, unknown
 from thermostats.formatting import with_interval
-from thermostats.reporting.names import findings_file
+from thermostats.reporting.pages import findings_file
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store
+from thermostats.tables.choices import ALL, check_set, is_asked
 from thermostats.tables.column_map import when_joined
-from thermostats.tables.evidence_sets import ALL, check_set, is_asked
 from thermostats.tables.features import FEATURES
 from thermostats.tables.folders import data_folder, layers, own_files, shipped
 from thermostats.tables.reading import load
@@ -180,8 +180,6 @@ def rows_of_table(
         return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
     if what == "evidence":
         return _evidence(data)
-    pass
-
     return rows(what, data, alone=yours, **chosen)
 
 
@@ -205,7 +203,7 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
 def _evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
     from thermostats.tables import store  # noqa: PLC0415 - pandas
-    from thermostats.tables.evidence_sets import DECODER  # noqa: PLC0415
+    from thermostats.tables.choices import DECODER  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
     from thermostats.tables.model_rows import counts  # noqa: PLC0415
 

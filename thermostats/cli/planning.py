@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from thermostats.claims.planned import studies as check_studies
-from thermostats.claims.scripts import chosen, scripts
-from thermostats.command_options import Analyses, Data, Json
+from thermostats.claims.study import chosen, scripts
+from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError
 from thermostats.next_steps import command
 from thermostats.tables import folders
@@ -120,7 +120,7 @@ def power(
     chosen([claim], scripts(analyses if analyses is not None else folders.shipped("analyses")))
     from thermostats.claims.power import draw_power, sentences  # noqa: PLC0415 - loads what analyses use
     from thermostats.claims.power import power as planned  # noqa: PLC0415
-    from thermostats.plots.profile import figure_file  # noqa: PLC0415
+    from thermostats.plots.general import figure_file  # noqa: PLC0415
 
     path = figure_file(figure)
     table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)

@@ -13,25 +13,73 @@ from dataclasses import asdict
 from importlib import resources
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import thermostats
-from thermostats.claims.scripts import NAME
-from thermostats.command_options import NEW, Data, Json
+from thermostats.claims.study import NAME
+from thermostats.cli.options import NEW, Data, Json
 from thermostats.errors import ThermostatsError, UsageError, install
 from thermostats.measurement.spec import count_gpus
 from thermostats.next_steps import command
-from thermostats.reporting.posteriors import versions
+from thermostats.reporting.state import versions
 from thermostats.tables import folders
-from thermostats.tables.arguments import check_export
+from thermostats.tables.choices import check_export
 from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
 from thermostats.terminal import print_json, print_rows, say_next, watched
 
 if TYPE_CHECKING:
     from thermostats.claims.run import Lacking
+
+
+COLUMNS = ["model", "L", "last_gain", "penultimate_gain", "last_read_gain", "lowest_block"]
+
+
+def show_gains(
+    outcomes: Sequence[Any], models: Sequence[str], prompts: str, data: Path | None, figure: Path | None
+) -> None:
+    """Print a row for each model with gains, and draw them or say how."""
+    from thermostats.tables.reading import overview  # noqa: PLC0415 - pandas
+
+    runs = {name_in(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
+    rows = overview(runs, data)
+    if rows:
+        print()
+        print_rows(rows, COLUMNS)
+    if figure is not None:
+        from thermostats.plots.general import profile  # noqa: PLC0415 - matplotlib
+
+        profile([row["model"] for row in rows] or [name_in(outcome) for outcome in outcomes], data=data, figure=figure)
+        print(f"figure: {figure}", file=sys.stderr)
+    elif rows:
+        again = command("measure", *models, prompts="" if prompts == "core" else prompts, data=data, figure="gains.svg")
+        print(f"To draw them: {again}", file=sys.stderr)
+
+
+def name_in(outcome: Any) -> str:
+    """A model as `profile` takes it: with its revision, where that is none of the usual."""
+    return f"{outcome.model}@{outcome.revision}" if outcome.revision not in ("", "main") else str(outcome.model)
+
+
+def paired_rows(first: Path, second: Path, data: Path | None) -> tuple[list[dict[str, Any]], str]:
+    """Differences of the gains of two folders' models, a row a block; where both are measured, why there are none."""
+    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415 - reads weights
+    from thermostats.modelling.pairs import paired  # noqa: PLC0415 - scipy
+    from thermostats.tables import store  # noqa: PLC0415 - pandas
+
+    runs = store.load("runs", data)
+    runs = runs.assign(sha=runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"]))
+    runs = runs[runs["prompt_set"].ne("")]
+    named = [runs.loc[runs["sha"].eq(model_sha(folder)), ["model_id", "revision"]] for folder in (first, second)]
+    if any(of_one.empty for of_one in named):
+        return [], ""
+    models = [f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}" for of_one in named]
+    try:
+        return paired(*models, data=data).to_dict("records"), ""
+    except UsageError as error:
+        return [], str(error)
 
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
@@ -144,8 +192,6 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 
     Example: `thermostats doctor`
     """
-    pass
-
     rows = checks(data)
     print_rows(rows, ["name", "state", "found", "advice"], as_json)
     if any(row["state"] == BROKEN for row in rows):
@@ -174,7 +220,6 @@ def compare(
 
     Example: `thermostats compare models/base models/tuned`
     """
-    from thermostats.cli.measured import paired_rows  # noqa: PLC0415 - pandas
     from thermostats.measurement.compare import compare as compared  # noqa: PLC0415 - reads weights
 
     comparison = compared(first, second, data=data)
@@ -278,7 +323,7 @@ def needs(
     """
     from thermostats.claims.run import claim_of  # noqa: PLC0415
     from thermostats.claims.run import needs as computed  # noqa: PLC0415 - loads what analyses use
-    from thermostats.claims.scripts import chosen, scripts  # noqa: PLC0415
+    from thermostats.claims.study import chosen, scripts  # noqa: PLC0415
 
     paths = scripts(folders.shipped("analyses"))
     all_of = [computed(claim_of(paths[name]), data) for name in chosen(claims, paths)]
@@ -348,7 +393,7 @@ def export(
             step = command("export", CONTRIBUTION, data=data or "mine")
             got = " ".join(tables or [format_])
             raise UsageError("a contribution has all tables of your rows, as CSV", got=got, next_step=step)
-        from thermostats.tables.contribution import contribute  # noqa: PLC0415 - pandas
+        from thermostats.tables.export import contribute  # noqa: PLC0415 - pandas
 
         done = contribute(out, data=data)
     else:
@@ -368,7 +413,7 @@ def cite(data: Data = None, as_json: Json = False) -> None:
     Example: `thermostats cite > references.bib`
     """
     folders.data_folder(data)
-    from thermostats.reporting.citing import citations, cited  # noqa: PLC0415
+    from thermostats.reporting.snapshot import citations, cited  # noqa: PLC0415
 
     if as_json:
         print_json([asdict(citation) for citation in cited(data)])
@@ -389,8 +434,6 @@ def claim(
 
     Example: `thermostats new claim depth-helps`
     """
-    pass
-
     _say_begun(new_claim(name, folder), as_json)
 
 
@@ -412,9 +455,7 @@ def heritage(
     Example: `thermostats new heritage --data mine`, then
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.cli.first_answer import answer, gain_of, lines  # noqa: PLC0415 - pandas
-
-    pass
+    from thermostats.modelling.heritage.lab_tests import answer, gain_of, lines  # noqa: PLC0415 - pandas
 
     gain = gain_of(data)
     first = answer(data, gain)

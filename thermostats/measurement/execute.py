@@ -22,8 +22,7 @@ from thermostats.errors import DataError, ThermostatsError, TransientError, Usag
 from thermostats.measurement import hub, session
 from thermostats.measurement.architectures import eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
-from thermostats.measurement.engines import Engine, Job
-from thermostats.measurement.engines.local import Inline, Local
+from thermostats.measurement.engines import Engine, Inline, Job, Local
 from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder, download_bytes
 from thermostats.measurement.model_row import check_quantised, check_switches, stored_dtype
 from thermostats.measurement.plan import (
@@ -40,7 +39,7 @@ from thermostats.measurement.plan import (
     seconds,
 )
 from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.session import Progress
+from thermostats.measurement.session import OnProgress as Progress
 from thermostats.measurement.spec import RETRIES, WHAT, Cost, EngineSettings, Outcome, Problem, RunSpec, failed
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import runs, store
@@ -285,7 +284,7 @@ def open_engine(settings: EngineSettings, data: Path, progress: Progress | None 
     """
     try:
         if settings.name == "ray":
-            from thermostats.measurement.engines.ray import Ray  # noqa: PLC0415 - an extra
+            from thermostats.measurement.cluster import Ray  # noqa: PLC0415 - an extra
 
             return Ray(settings, data)
         return Local(settings, data, progress)

@@ -239,7 +239,7 @@ def _rows(
     try:
         from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.plan import plan  # noqa: PLC0415 - as above
-        from thermostats.measurement.progress import Bars, ProgressLines  # noqa: PLC0415 - as above
+        from thermostats.measurement.session import Bars, ProgressLines  # noqa: PLC0415 - as above
     except ImportError as error:
         raise not_installed(error) from error
 
@@ -249,8 +249,6 @@ def _rows(
         if beyond := [number for number in wanted or () if number > depth]:
             raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
         if in_memory and any(run.kind != "weights" for run in planned.runs):
-            pass
-
             check_same(in_memory[0], in_memory[1], planned)
     measured = []
     display = Bars() if sys.stderr.isatty() else ProgressLines(every=5.0) if looked_at() else None

@@ -20,8 +20,8 @@ from thermostats.measurement.checkpoint import StoredTensor
 from thermostats.measurement.forward import Decoder, configuration, decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights
+from thermostats.measurement.sheaf import transitions
 from thermostats.measurement.spectra import embedding_rows, layer_rows
-from thermostats.measurement.transitions import transitions
 from thermostats.tables import store
 from thermostats.tables.features import combine
 from thermostats.tables.schemas import TABLES, dtypes, key, with_added

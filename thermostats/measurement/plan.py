@@ -580,7 +580,6 @@ def _reconciled(
     row: dict[str, Any], entry: Architecture, folder: ModelFolder, *, trusted: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """A model's row with the facts of its class where files say otherwise, and where they do, in words."""
-    pass
     from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415 - as above
 
     config, tensors = spectra.read_config(folder.path, folder.reads), open_checkpoint(folder.path)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from thermostats.errors import UsageError, not_installed
-from thermostats.measurement.progress import Bars, ProgressLines
 from thermostats.measurement.spec import (
     RETRIES,
     SPEC,
@@ -69,9 +68,9 @@ def measure_models(
 
         for prompts in sets:
             load_prompts(prompts, tables)
-        from thermostats.measurement.engines.local import Inline  # noqa: PLC0415 - needs the extra
+        from thermostats.measurement.engines import Inline  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
-        from thermostats.measurement.session import quiet  # noqa: PLC0415 - as above
+        from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415 - as above
 
         check_installed()
     except ImportError as error:

@@ -75,7 +75,7 @@ def jsonl_records(text: str, path: Path) -> Records:
 ENGINES = ("local", "ray")
 Item = TypeVar("Item")
 MADE = "images"
-"""Prompt set of images that code makes (`images.py`)."""
+"""Prompt set of images that code makes (`prompts.py`)."""
 
 RETRIES = 2
 """How often what fails by no fault of its own is tried again."""
@@ -297,7 +297,7 @@ class RunSpec:
     name: str = ""
     """model_id for a local folder; empty: the folder's name."""
     source: str = "thermostats"
-    """`source` of its runs: it marks a designed experiment (`tables/vocabulary.py`)."""
+    """`source` of its runs: it marks a designed experiment (`tables/schemas.py`)."""
     pickles: bool = True
     """Whether weights that exist only as pickles may be downloaded and read, by torch with `weights_only=True`."""
     older: str = ""

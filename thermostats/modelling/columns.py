@@ -258,7 +258,7 @@ USUAL = {
     "holds": ("holds",),
     "outcome": ("gain",),
 }
-"""Columns of ours that arguments mean, which others call otherwise (`tables/synonyms.py`)."""
+"""Columns of ours that arguments mean, which others call otherwise (`tables/labels.py`)."""
 SEVERAL = ("geometry", "scale", "covariates", "levels", "shape")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")

@@ -20,10 +20,9 @@ from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.gain_rows import ModelRows, log_gains_of_models
-from thermostats.modelling.laws import Design, Law, Prior
+from thermostats.modelling.laws import LOG, Design, Law, Prior
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
 from thermostats.modelling.lines import Line, LineDesign, compare, gaussian_of, lab_statistics, line_law, points
-from thermostats.modelling.predictions import LOG
 from thermostats.plots.general import ABOVE, log_axis, reference, scatter_labelled
 
 SCALE = 0.5

@@ -19,9 +19,8 @@ from thermostats.modelling.columns import at_position, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import WIDER, Design, Law
+from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale
 from thermostats.modelling.populations import cells, contrasts, numbered, refuse_large, sources_of
-from thermostats.modelling.predictions import OutcomeScale
 from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5

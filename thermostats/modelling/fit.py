@@ -41,9 +41,8 @@ from thermostats.modelling.draws import (
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import labelled, labelled_new
-from thermostats.modelling.laws import Call, D, Design, Law, Prior
+from thermostats.modelling.laws import OWN, Call, D, Design, Law, Prior, beyond, table_of
 from thermostats.modelling.leave_out import LeftOut, leave_one_out
-from thermostats.modelling.predictions import OWN, beyond, table_of
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import CallMade, making, methods_in_words, misused
 from thermostats.settings import at_level, coverage, options

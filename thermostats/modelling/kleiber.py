@@ -27,11 +27,10 @@ from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
 from thermostats.modelling.heritage.gain_rows import ModelRows, log_gains_of_models
-from thermostats.modelling.laws import Design, Law, Prior
+from thermostats.modelling.laws import LOG10, Design, Law, Prior
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.lines import compare
 from thermostats.modelling.populations import numbered
-from thermostats.modelling.predictions import LOG10
 from thermostats.modelling.sampling import Declare, Sampled, padded
 from thermostats.plots.general import ABOVE
 

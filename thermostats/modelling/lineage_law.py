@@ -21,8 +21,7 @@ from thermostats.modelling.columns import columns_of
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, Shares, scales_of
 from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, block_sds, group_basis, scaled_map
-from thermostats.modelling.laws import Design, Regressors
-from thermostats.modelling.predictions import LOG
+from thermostats.modelling.laws import LOG, Design, Regressors
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     DESCENT,

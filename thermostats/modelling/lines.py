@@ -26,10 +26,9 @@ from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, not_read, of_logs, stated
 from thermostats.modelling.labelled import formula_of
-from thermostats.modelling.laws import WIDER, Design, Law, Prior, Regressors
+from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
-from thermostats.modelling.predictions import AS_GIVEN, OutcomeScale
 from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 

@@ -21,9 +21,8 @@ from thermostats.modelling.columns import columns_of, comparable_only, labels, n
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import WIDER, Design, Law
+from thermostats.modelling.laws import LOG, WIDER, Design, Law
 from thermostats.modelling.populations import numbered
-from thermostats.modelling.predictions import LOG
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")

@@ -17,8 +17,7 @@ from thermostats.errors import UsageError, first_line
 from thermostats.modelling.columns import Columns, labels, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.laws import WIDER, Design, Law, Prior
-from thermostats.modelling.predictions import OutcomeScale
+from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.next_steps import Code, again, written
 from thermostats.plots.general import MUTED, forest

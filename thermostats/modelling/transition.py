@@ -31,10 +31,9 @@ from thermostats.modelling.columns import (
 from thermostats.modelling.draws import LOCATION, SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import Law, Prior
+from thermostats.modelling.laws import Law, OutcomeScale, Prior
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, LineDesign, gaussian_of, line_law
-from thermostats.modelling.predictions import OutcomeScale
 from thermostats.plots.general import ABOVE
 from thermostats.settings import options
 

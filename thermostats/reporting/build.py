@@ -13,23 +13,19 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
-from thermostats.claims.finding import Undrawn, must_agree
+from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, must_agree
 from thermostats.claims.run import Run, run_all
-from thermostats.claims.scripts import by_law
-from thermostats.claims.stored import digest_of
-from thermostats.claims.study import named
-from thermostats.reporting import names as called
+from thermostats.claims.stored import Made, digest_of
+from thermostats.claims.study import by_law, named
+from thermostats.reporting import pages as called
 from thermostats.reporting import snapshot
 from thermostats.reporting.claim_page import Entry, claim_files, read_entry
-from thermostats.reporting.names import CHECKSUMS, SECONDS, SHIPPED_SECONDS, SNAPSHOT
-from thermostats.reporting.pages import PAGES
+from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.data import data_text
 from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
-from thermostats.reporting.pages.undrawn import with_earlier
-from thermostats.reporting.posteriors import inputs_of, machine, package_sha, sha, sha_of
 from thermostats.reporting.render import Page, html
 from thermostats.reporting.state import (
     BUNDLE,
@@ -39,16 +35,40 @@ from thermostats.reporting.state import (
     INDEX,
     LINKS,
     METHODS,
+    Posteriors,
     Record,
     State,
     as_json,
     counted,
+    inputs_of,
+    machine,
+    package_sha,
     remove_files,
+    sha,
+    sha_of,
     write_files,
     write_manifest,
 )
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
+
+
+def with_earlier(made: Made, posteriors: Posteriors, inputs: str) -> Made:
+    """The finding with what the snapshot has of its posterior, or why it has nothing; others as they are.
+
+    inputs: SHA-256 of what it is made of.
+    """
+    finding, posterior = made.finding, made.finding.posterior
+    if not isinstance(posterior, Undrawn):
+        return made
+    row = posteriors.of(finding.id, finding.sample.evidence, inputs)
+    if isinstance(row, str):
+        return replace(made, finding=replace(finding, posterior=replace(posterior, why=row)))
+    number = {name: float(row[name]) if row[name] else None for name in ("mc_error", "rhat_max", "ess_min")}
+    divergences = int(float(row["divergences"])) if row["divergences"] else None
+    earlier = EarlierDraws(probability=float(row["posterior"]), error=number["mc_error"], drawn=row["drawn"])
+    mixed = Convergence(number["rhat_max"], number["ess_min"], divergences)
+    return replace(made, finding=replace(finding, posterior=replace(posterior, earlier=earlier), convergence=mixed))
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.claims.scripts import chosen, scripts
+from thermostats.claims.study import chosen, scripts
 from thermostats.errors import DataError, UsageError, listed
 from thermostats.formatting import plural
 from thermostats.next_steps import command
-from thermostats.reporting.names import CHECKSUMS, INDEX, SNAPSHOT, TABLE, folder_of, single_name
-from thermostats.reporting.posteriors import shipped_snapshot
-from thermostats.reporting.state import ABOUT, NEW, State, counted, read_manifest, write_files
+from thermostats.reporting.pages import CHECKSUMS, INDEX, SNAPSHOT, TABLE, folder_of, single_name
+from thermostats.reporting.state import ABOUT, NEW, State, counted, read_manifest, shipped_snapshot, write_files
 from thermostats.settings import CALIBRATE_VARIABLE, DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
 from thermostats.tables import folders
 from thermostats.tables.folders import only_writer

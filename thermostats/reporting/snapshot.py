@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 
 import pandas as pd
 
 from thermostats import formatting
-from thermostats.reporting.names import INDEX, SNAPSHOT, TABLE, folder_of
-from thermostats.reporting.state import remove_files, write_files
+from thermostats.claims.study import chosen, studies
+from thermostats.errors import listed
+from thermostats.reporting.pages import INDEX, SNAPSHOT, TABLE, check_written, findings_file, folder_of
+from thermostats.reporting.state import machine, remove_files, versions, write_files
 from thermostats.tables import store
+from thermostats.tables.choices import ALL, check_set, is_asked
+from thermostats.tables.schemas import NURSERY, OURS
 
 ERRORS = 4.0
 """Monte-Carlo errors of a difference above which two figures from draws differ."""
@@ -25,7 +32,7 @@ ROUNDING = 1e-6
 PLAIN = ("estimate", "lower", "upper", "probability")
 DRAWN = "posterior"
 """Figures that no draws enter, and the one that comes from draws."""
-OURS = re.compile(r"[a-z]\d\d\.(md|svg)")
+OF_A_CLAIM = re.compile(r"[a-z]\d\d\.(md|svg)")
 
 
 def read_findings(path: Path) -> pd.DataFrame:
@@ -69,7 +76,7 @@ def snapshot(
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
     there = (path.name for path in (out / SNAPSHOT).glob("*"))
-    gone = [f"{SNAPSHOT}/{name}" for name in there if OURS.fullmatch(name) and name not in files]
+    gone = [f"{SNAPSHOT}/{name}" for name in there if OF_A_CLAIM.fullmatch(name) and name not in files]
     return write_files(out, {f"{SNAPSHOT}/{name}": content for name, content in files.items()}), remove_files(out, gone)
 
 
@@ -115,3 +122,77 @@ def _apart(row: Mapping[str, object], what: str) -> Iterator[str]:
 
 def _number(value: object) -> float:
     return math.nan if value is None or value is pd.NA else float(str(value))
+
+
+def findings(
+    claims: str | Sequence[str] | None = None, *, evidence: str | None = None, out: str | Path = "reports"
+) -> pd.DataFrame:
+    """Verdicts of the last report, one row per finding, each claim's headline first; columns as in table `findings`.
+
+    claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that questions were put to
+    (`published`, `external`, `measured`, `pooled`, `nursery`); None: of each question the set it was first asked of,
+    `all`: every set. out: folder the report was written to.
+
+    Raises UsageError where no report is there, it has no such claim or there is no such set, DataError where its table
+    is damaged.
+    """
+    folder, wanted = Path(out), listed(claims, "claims")
+    check_written(folder, wanted)
+    check_set(evidence, ALL)
+    table = read_findings(findings_file(folder))
+    of = chosen(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
+    table = table[table["claim"].isin(of)]
+    pairs = zip(table["evidence"], table["view_of"], strict=True)
+    table = table[[is_asked(evidence, name, first) for name, first in pairs]]
+    return table.sort_values(["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True)
+
+
+OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
+BUILT_ON = "what that study builds on: the stream as a sum, sheaves and their Laplacians"
+OF_OTHERS = "rows joined from this source; add its authors"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """One BibTeX entry."""
+
+    kind: str
+    key: str
+    fields: dict[str, str]
+    why: str
+    """What it was used for."""
+
+    def __str__(self) -> str:
+        """The entry with its reason before it."""
+        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in self.fields.items())
+        return f"% {self.why}\n@{self.kind}{{{self.key},\n{lines}\n}}\n"
+
+
+def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
+    """What to cite for the rows of a data folder and what is fitted to them."""
+    runs, sources = store.load("runs", data), store.load("sources", data)
+    used = set(runs["source"])
+    published = sources[sources["file"].isin(used)]
+    citations = tomllib.loads((files("thermostats.reporting") / "citations.toml").read_text("utf-8"))
+    if not used & {OURS, NURSERY}:
+        del citations["transformers"]
+    package, *libraries = (Citation(key=key, **entry) for key, entry in citations.items())
+    package.fields["version"] = machine()["thermostats"]
+    for library in libraries:
+        if installed := versions(library.key):
+            library.fields["note"] = f"version {installed[library.key]}"
+    used_studies = [study for study in studies().values() if study.source in set(published["doi"])]
+    held = [(study.citation, OF_STUDY) for study in used_studies if study.citation]
+    held += [(entry, BUILT_ON) for study in used_studies for entry in study.builds_on]
+    others = sorted(used - {OURS, NURSERY, *published["file"]})
+    return (
+        package,
+        *(Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, why) for e, why in held),
+        *libraries,
+        *(Citation("misc", f"source{i}", {"title": f"{{{name}}}"}, OF_OTHERS) for i, name in enumerate(others, 1)),
+    )
+
+
+def citations(data: str | Path | None = None) -> str:
+    """BibTeX entries of what to cite for the rows of a data folder and what is fitted to them, each with its reason."""
+    return "\n".join(map(str, cited(data)))

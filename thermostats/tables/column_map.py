@@ -22,7 +22,7 @@ A mapping file is TOML, and a dict has the same entries::
     name = "layer"
     value = "gain_block"
 
-    [norms]                       # of layers: gains are made of norms, see `tables/norms.py`
+    [norms]                       # of layers: gains are made of norms
     state = "hook"
     norm = "norm"
     last = "normed"
@@ -46,7 +46,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, unknown
-from thermostats.tables.arguments import RECIPES
+from thermostats.tables.choices import RECIPES
 from thermostats.tables.remedies import Remedy
 from thermostats.tables.schemas import FLOAT, GAINS, INTEGER, TABLES, TEXT, absent, dtypes, key
 from thermostats.tables.validation import NUMBER, numbers_of, wanted_instead
@@ -468,7 +468,7 @@ def load_maps(
     states: str = "",
     form: str = "",
 ) -> list[ColumnMap]:
-    """As `load_map`; a mapping of models with named gains (`tables/model_gains.py`) is one of each table."""
+    """As `load_map`; a mapping of models with named gains is one of each table."""
     if table or recipe or states or form:
         return [load_map(source, table, recipe, constants, states, form)]
     content = dict(source) if isinstance(source, Mapping) else _read(Path(source))

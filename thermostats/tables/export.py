@@ -2,21 +2,235 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow.parquet import read_schema
 
+import thermostats
 from thermostats.errors import DataError, UsageError, listed, reason, unknown
-from thermostats.tables import store
-from thermostats.tables.arguments import check_export
-from thermostats.tables.describe import CODEBOOK, codebook, for_tools
-from thermostats.tables.schemas import TABLES
+from thermostats.next_steps import command
+from thermostats.tables import folders, schemas, store
+from thermostats.tables.choices import check_export
+from thermostats.tables.column_map import when_joined
+from thermostats.tables.features import FEATURES, MEANING
+from thermostats.tables.folders import (
+    BEGINNING,
+    CONFIG,
+    MARK,
+    SCHEMA,
+    data_folder,
+    layers,
+    own_files,
+    own_folder,
+    read_bytes,
+    shipped,
+    write_all,
+    write_atomically,
+)
+from thermostats.tables.model_rows import gain_pairs
+from thermostats.tables.reading import features
+from thermostats.tables.runs import run_id
+from thermostats.tables.schemas import (
+    EXTERNAL,
+    FLAG,
+    FLOAT,
+    INTEGER,
+    LOWER,
+    ONE_OF,
+    OURS,
+    RUN_TABLES,
+    TABLES,
+    TEXT,
+    UPPER,
+    Column,
+    absent,
+    dtypes,
+    key,
+    references,
+    with_added,
+)
+
+
+class Resource(NamedTuple):
+    """Files of one table in one format and release, which have the same columns."""
+
+    name: str
+    table: str
+    format: str
+    paths: list[str]
+    """Relative to the folder."""
+    columns: list[Column]
+
+
+CODEBOOK, DATAPACKAGE = "CODEBOOK.md", "datapackage.json"
+KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
+FIELD_TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
+MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+TITLE = "Residual-stream gains of transformers"
+CONVENTIONS = str(schemas.__doc__).split("\n\n")[1].replace("\n", " ").strip()
+LICENCE = "https://opensource.org/license/mit"
+RECORD = "https://doi.org/10.5281/zenodo.18165365"
+SOURCE = "D'Elia 2026, preprint and result files"
+JOINED = (
+    "When joined: what rows that come with a mapping (or `table=` in Python) must have; without one a file has every "
+    "column of its table, empty where a value may be."
+)
+PROPERTY = (
+    f"Property of: {'; '.join(f'*{name}*: {meaning}' for name, meaning in schemas.PROPERTIES.items())}; "
+    "empty: it names, counts or describes."
+)
+CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
+"""Checks of a column that a data package has too; an exclusive bound it has not."""
+
+
+def descriptions(folder: Path) -> dict[str, bytes]:
+    """What describes the tables of a folder, by file name; made from the schemas and the files that are there."""
+    files = {name: [path.relative_to(folder).as_posix() for path in folders.own_files(name, folder)] for name in TABLES}
+    return {CODEBOOK: codebook().encode(), **for_tools(folder, files)}
+
+
+def for_tools(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+    """The data package of tables in a folder, by file name; files: paths within it by table."""
+    resources = [each for name, paths in files.items() for each in _resources(folder, name, paths)]
+    return {DATAPACKAGE: f"{json.dumps(datapackage(resources), indent=1, ensure_ascii=False)}\n".encode()}
+
+
+def describe(folder: Path) -> list[Path]:
+    """Write what describes the tables of a folder where it is not current; the files written."""
+    written = []
+    for name, content in descriptions(folder).items():
+        path = folder / name
+        if not path.is_file() or path.read_bytes() != content:
+            write_atomically(path, content)
+            written.append(path)
+    return written
+
+
+def codebook() -> str:
+    """The codebook as Markdown: every table and column with type, unit, meaning and key."""
+    lines = ["# Codebook", "", "Made from `thermostats/tables/schemas.py`; `thermostats ls tables` lists the same.", ""]
+    lines += [CONVENTIONS, "", JOINED, "", PROPERTY, ""]
+    for name, schema in TABLES.items():
+        keys = ", ".join(f"`{label}`" for label in key(name))
+        lines += [f"## {name}", "", f"{_sentence(schema.description)}. Key: {keys}.", ""]
+        lines += ["| column | type | unit | property of | may be empty | when joined | meaning |", "|---" * 7 + "|"]
+        for label, declared in schema.columns.items():
+            bold = f"**{label}**" if label in key(name) else label
+            kind, unit = KINDS[declared.dtype], declared.unit
+            cells = (bold, kind, unit, declared.of, "yes" if declared.nullable else "", when_joined(name, label))
+            lines.append(f"| {' | '.join(cells)} | {declared.description} |")
+        lines.append("")
+    lines += ["## features", "", f"{_sentence(MEANING)}; `thermostats.features()`.", ""]
+    lines += ["| column | type | unit | property of | meaning |", "|---" * 5 + "|"]
+    rows = ((x, KINDS[each.dtype], each.unit, each.of, each.description) for x, each in FEATURES.items())
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([*lines, ""])
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
+    """Resources of a table: its CSV files, those that lack a column apart, and the archives of each release."""
+    formats = {path: path.rpartition(".")[2] for path in paths}
+    lacking = {path: _lacking(table, folder / path) for path in paths}
+    spare = {kind: set.intersection(*(lacking[x] for x in paths if formats[x] == kind)) for kind in formats.values()}
+    by_name: dict[str, list[str]] = {}
+    for path in sorted(paths, key=formats.__getitem__):
+        name = table
+        if formats[path] == "parquet":
+            release = Path(path).stem.removeprefix(table)
+            name += release or "-archive" * ("csv" in formats.values())
+        elif lacks := sorted(lacking[path] - spare["csv"]):
+            name += f"-without-{'-'.join(lacks)}"
+        by_name.setdefault(name, []).append(path)
+    return [
+        Resource(name, table, formats[files[0]], files, _columns(table, set.intersection(*(lacking[x] for x in files))))
+        for name, files in by_name.items()
+    ]
+
+
+def _lacking(table: str, path: Path) -> set[str]:
+    """Columns added to a table later that a file has not; all where it cannot be read: its reader says why."""
+    later = set(absent(table))
+    with suppress(OSError, ValueError), path.open("rb") as stream:
+        held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
+        later -= {label.strip() for label in held}
+    return later
+
+
+def _columns(table: str, without: Collection[str]) -> list[Column]:
+    return [column for label, column in TABLES[table].columns.items() if label not in without]
+
+
+def datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
+    """The Frictionless data package of a folder; a foreign key is looked up in one resource."""
+    tables = [each.table for each in resources]
+    return {
+        "profile": "tabular-data-package",
+        "name": "thermostats",
+        "title": TITLE,
+        "description": CONVENTIONS,
+        "licenses": [{"name": "MIT", "path": LICENCE}],
+        "sources": [{"title": SOURCE, "path": RECORD}],
+        "resources": [_resource(each, {name for name in tables if tables.count(name) == 1}) for each in resources],
+    }
+
+
+def _resource(of: Resource, targets: Collection[str]) -> dict[str, Any]:
+    """One resource; its foreign keys are those to `targets`."""
+    schema: dict[str, Any] = {
+        "fields": [_field(column) for column in of.columns],
+        "primaryKey": key(of.table),
+        "missingValues": [""] if of.format == "csv" else ["", "nan"],
+    }
+    foreign = [
+        {"fields": fields, "reference": {"resource": target, "fields": fields}}
+        for label, target in references(of.table).items()
+        if target in targets
+        for fields in [[label, "revision"] if target == "models" else [label]]
+    ]
+    return {
+        "profile": "tabular-data-resource",
+        "name": of.name,
+        "description": TABLES[of.table].description,
+        "path": of.paths[0] if len(of.paths) == 1 else of.paths,
+        "format": of.format,
+        "mediatype": MEDIA[of.format],
+        **({"encoding": "utf-8"} if of.format == "csv" else {}),
+        "schema": schema | ({"foreignKeys": foreign} if foreign else {}),
+    }
+
+
+def _field(column: Column) -> dict[str, Any]:
+    constraints: dict[str, Any] = {}
+    for check in column.checks:
+        if name := CONSTRAINTS.get(check.kind):
+            constraints[name] = [v for v in check.value if v != ""] if check.kind == ONE_OF else check.value
+    if not column.nullable and column.dtype != TEXT:
+        constraints["required"] = True
+    field: dict[str, Any] = {"name": column.name, "type": FIELD_TYPES[column.dtype], "description": column.description}
+    field |= {"unit": column.unit} if column.unit else {}
+    field |= {"trueValues": ["True"], "falseValues": ["False"]} if column.dtype == FLAG else {}
+    return field | ({"constraints": constraints} if constraints else {})
+
+
+if __name__ == "__main__":
+    for written in describe(folders.data_folder(sys.argv[1] if len(sys.argv) > 1 else None)):
+        print(written)
 
 
 @dataclass(frozen=True)
@@ -93,3 +307,209 @@ def _write(
         return path
     pq.write_to_dataset(content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet")
     return folder / name
+
+
+FILE, LICENCE_FILE = "source.toml", "LICENSE"
+"""Next to the tables of a source: where they come from, and the text of their licence."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whose figures, from where and on what terms."""
+
+    name: str
+    """Folder of its files, and what its rows are called in the column `source`."""
+    title: str
+    address: str
+    commit: str
+    licence: str
+    """SPDX identifier."""
+    licence_file: str = LICENCE_FILE
+    """File among its own that holds the licence; empty: it has none, and `licence_by` says who states it."""
+    licence_by: str = ""
+    left_out: str = ""
+    """What of its files is not taken, and why."""
+
+    def toml(self) -> bytes:
+        """The record as TOML; a JSON string is a basic string of TOML."""
+        stated = asdict(self)
+        return "".join(f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in stated.items()).encode()
+
+    def statement(self) -> bytes:
+        """In the place of a licence's text: who states it, and where."""
+        return f"{self.licence} by {self.licence_by}: {self.address}, {self.commit}.\n".encode()
+
+
+def read_source(path: Path) -> Source:
+    """The record of a file `source.toml`.
+
+    Raises DataError where it cannot be read, lacks an entry or has one that no source has.
+    """
+    try:
+        stated: Mapping[str, object] = tomllib.loads(read_bytes(path, CONFIG).decode())
+    except OSError as error:
+        raise DataError("a source does not say where it comes from", where=path, got=reason(error)) from error
+    except ValueError as error:
+        raise DataError("what says where rows come from is no TOML", where=path, got=str(error)) from error
+    allowed = [field.name for field in fields(Source)]
+    if wrong := [name for name, text in stated.items() if name not in allowed or not isinstance(text, str)]:
+        got = f"{wrong[0]} = {stated[wrong[0]]!r}"
+        raise DataError("not an entry of a source", where=path, got=got, allowed=f"texts: {', '.join(allowed)}")
+    try:
+        return Source(**{name: str(text) for name, text in stated.items()})
+    except TypeError as error:
+        lacking = ", ".join(name for name in allowed[:5] if name not in stated)
+        raise DataError("a source lacks entries", where=path, got=f"no {lacking}", next_step="add them") from error
+
+
+def sources(data: str | Path | None = None) -> list[Source]:
+    """The external sources of a data folder that say where they come from, by name."""
+    places = [path for folder in layers(data_folder(data)) for path in (folder / EXTERNAL).glob(f"*/{FILE}")]
+    return sorted(map(read_source, places), key=lambda source: source.name)
+
+
+CHECKS = "CHECKS.md"
+"""What was checked, for the reader who reviews a contribution."""
+SOURCE_FORM = """\
+# Whose rows a contribution holds, and on what terms. Fill in what is empty, then run the same command again.
+# name: the source of the rows, as `thermostats ls runs --own` lists it; for measurements of this package a new name.
+# licence: one that lets figures be passed on: {permitted}.
+# licence_by: who gives it, such as your name; or licence_file, a file next to this one that holds its text.
+# address and commit: where the figures are published, and in which state.
+# left_out: what of them is not among the rows, and why.
+"""
+NEEDED = ("name", "title", "address", "licence")
+"""Entries that may not be empty."""
+
+
+def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Exported]:
+    """Write the rows of one source of a user's folder to `out`/<name>/, as `data/external` holds others' rows.
+
+    `source.toml` in the user's folder says whose they are; where it is missing a first one is written, to be filled in.
+    The tables come with `source.toml`, LICENSE and CHECKS.md. Runs become external ones with ids that follow; texts of
+    prompts are left out, their hashes stay. Models that the package lacks come with their rows. What is written was
+    read back as a part of `data/external` and checked as `thermostats check` does.
+
+    Raises UsageError for a folder that is not empty, provenance that is not stated, a licence that does not let figures
+    be passed on and a source without own rows; DataError for rows under another licence, and as `check` does.
+    """
+    folder, place = own_folder(data), Path(out)
+    check_export(place, None, "csv", None)
+    source = _stated(folder)
+    tables = _tables(folder, source)
+    contents = {f"{name}.csv": store.to_csv(rows, name) for name, rows in tables.items()}
+    contents[LICENCE_FILE] = _licence(source, folder)
+    contents[FILE] = replace(source, licence_file=LICENCE_FILE if source.licence_file else "").toml()
+    contents[CHECKS] = _checked(source, tables, contents)
+    write_all(place, {place / source.name / name: content for name, content in contents.items()})
+    return [Exported(name, len(rows), place / source.name / f"{name}.csv") for name, rows in tables.items()]
+
+
+def _stated(folder: Path) -> Source:
+    """What the user says of the rows; where nothing is said a file to be filled in is written."""
+    path, again = folder / FILE, command("export", "contribution", data=folder)
+    runs = _own("runs", folder)
+    if not path.is_file():
+        names, licences = (sorted(set(runs[label]) - {OURS, ""}) for label in ("source", "licence"))
+        known = {"name": names[0] if len(names) == 1 else "", "licence": licences[0] if len(licences) == 1 else ""}
+        begun = Source(**known, title="", address="", commit="", licence_file="")
+        form = SOURCE_FORM.format(permitted=", ".join(store.PERMITTED)).encode()
+        write_all(folder, {path: form + begun.toml()})
+        step = f"fill it in, then {again}"
+        raise UsageError("nothing says whose rows these are; a file that asks was written", where=path, next_step=step)
+    source = read_source(path)
+    if empty := [name for name in NEEDED if name != "licence" and not getattr(source, name)]:
+        raise UsageError("a contribution says whose it is", where=path, got=f"no {', '.join(empty)}", next_step=again)
+    if source.name != Path(source.name).name:
+        raise UsageError("the name is that of a folder", where=path, got=repr(source.name), next_step=again)
+    try:
+        store.check_licence(source.licence, path)
+    except UsageError as error:
+        raise error.ending_in(f"state in {path} the licence that you give, then {again}") from None
+    return source
+
+
+def _own(name: str, folder: Path) -> pd.DataFrame:
+    """The user's own rows of a table."""
+    held = [with_added(store.read_typed(path, name), name) for path in own_files(name, folder)]
+    return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=list(dtypes(name)))
+
+
+def _tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
+    """Rows of the source by table, under the ids of external runs; those of prompts and models that are not shipped."""
+    runs = _runs(folder, source)
+    ids = dict(zip(runs.pop("was"), runs["run_id"], strict=True))
+    tables = {"runs": runs}
+    for name in RUN_TABLES:
+        rows = _own(name, folder)
+        rows = rows[rows["run_id"].isin(ids)]
+        tables[name] = rows.assign(run_id=rows["run_id"].map(ids))
+    prompts, models = _own("prompts", folder), _own("models", folder)
+    tables["prompts"] = prompts[prompts["prompt_set"].isin(runs["prompt_set"])].assign(text="")
+    there = set(store.load("models", shipped("data"))["model_id"])
+    tables["models"] = models[models["model_id"].isin(set(runs["model_id"]) - there)]
+    return {name: store.validate(rows, name) for name, rows in tables.items() if len(rows)}
+
+
+def _runs(folder: Path, source: Source) -> pd.DataFrame:
+    """Runs of the source as external ones; `was`: their ids among the user's rows."""
+    runs = _own("runs", folder)
+    held = sorted(set(runs["source"]))
+    chosen = runs[runs["source"] == (source.name if source.name in held else OURS)]
+    if chosen.empty:
+        step = command("ls", "runs", own=True, data=folder)
+        what = "no own rows of this source"
+        raise UsageError(what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step)
+    if other := sorted(set(chosen["licence"]) - {"", source.licence}):
+        raise DataError("rows are under another licence", where=folder / FILE, got=other[0], allowed=source.licence)
+    versions = chosen["measure_version"].where(chosen["source"] == OURS)
+    usual = ("thermostats, measurement " + versions).fillna("unstated")
+    instrument = chosen["instrument"].where(chosen["instrument"] != "", usual)
+    chosen = chosen.assign(was=chosen["run_id"], source=source.name, measure_version=EXTERNAL)
+    chosen = chosen.assign(licence=source.licence, instrument=instrument)
+    return chosen.assign(run_id=[run_id(row) for row in chosen.to_dict("records")])
+
+
+def _licence(source: Source, folder: Path) -> bytes:
+    """The text of the licence, or who gives it; UsageError where neither is stated."""
+    if not source.licence_file and source.licence_by:
+        return source.statement()
+    try:
+        return (folder / source.licence_file).read_bytes()
+    except OSError as error:
+        allowed = "licence_file, a file next to it with the text, or licence_by, who gives the licence"
+        got = f"licence_file = {source.licence_file!r}, {reason(error)}"
+        what = "nobody is named who gives the licence"
+        raise UsageError(what, where=folder / FILE, got=got, allowed=allowed) from error
+
+
+def _checked(source: Source, tables: Mapping[str, pd.DataFrame], contents: Mapping[str, bytes]) -> bytes:
+    """What a reviewer is to know: the rows, read back as a part of `data/external`, next to others' of these models."""
+    with tempfile.TemporaryDirectory() as temporary:
+        store_of_it = Path(temporary)
+        mark = BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()
+        place = store_of_it / EXTERNAL / source.name
+        write_all(store_of_it, {store_of_it / MARK: mark, **{place / name: text for name, text in contents.items()}})
+        store.check(store_of_it)
+        rows, files = features(store_of_it, every=True), set(store.load("sources", store_of_it)["file"])
+    measured = rows[rows["model_id"].isin(tables["runs"]["model_id"])]
+    pairs = gain_pairs(measured, files)
+    pairs = pairs[pairs[["first", "second"]].eq(source.name).any(axis=1)]
+    return "\n".join(_lines(source, tables, pairs)).encode()
+
+
+def _lines(source: Source, tables: Mapping[str, pd.DataFrame], pairs: pd.DataFrame) -> list[str]:
+    counts = [f"- {len(rows)} rows of {name}" for name, rows in tables.items()]
+    new = [f"- {model}" for model in tables["models"]["model_id"]] if "models" in tables else []
+    lines = [f"# {source.name}", "", f"{source.title}. {source.address}; licence {source.licence}.", ""]
+    lines += [
+        f"Read back and checked by thermostats {thermostats.__version__} as a part of data/external:",
+        "",
+        *counts,
+    ]
+    lines += ["", "Models that the package lacks, to be held against their configurations:", "", *new] if new else []
+    lines += ["", "Gains at the last token that others measured of the same models:", ""]
+    for pair in pairs.to_dict("records"):
+        both = f"{pair['first_gain']:.4g} by {pair['first']}, {pair['second_gain']:.4g} by {pair['second']}"
+        lines.append(f"- {pair['model_id']}, {pair['gain']}: {both}")
+    return [*lines, *["- none"] * pairs.empty, ""]

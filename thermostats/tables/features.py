@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from thermostats.errors import unknown
 from thermostats.tables import store
-from thermostats.tables.ranks import ranks
 from thermostats.tables.runs import superseded
 from thermostats.tables.schemas import (
     FLAG,
@@ -32,6 +31,7 @@ from thermostats.tables.schemas import (
     column,
     number,
 )
+from thermostats.tables.validation import ranks
 
 
 def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.folders import MARK, begun_or_shipped, layers, own_files, write_atomically
+from thermostats.tables.folders import MARK, ROWS, begun_or_shipped, layers, own_files, write_atomically
 from thermostats.tables.remedies import JoinCall
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import cache_folder
@@ -35,6 +35,8 @@ def digest_of(call: JoinCall) -> str:
     if isinstance(stated["mapping"], str | Path):
         files.append(Path(stated["mapping"]))
     try:
+        if any(path.stat().st_size > ROWS for path in files):
+            return ""  # it is refused unread
         contents = [(path.suffix, _sha256(path)) for path in files]
     except OSError:
         return ""  # whoever reads it says so

@@ -13,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.tables.ranks import rows_of
 from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.runs import prompt_sha
 from thermostats.tables.schemas import FLOAT, OF_RUNS, OURS, absent, dtypes, key
+from thermostats.tables.validation import rows_of
 
 Tables = Mapping[str, pd.DataFrame]
 PUBLISHED = "published"

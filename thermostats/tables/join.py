@@ -27,12 +27,11 @@ from thermostats.tables.identities import MEASURES, check_identities, check_mode
 from thermostats.tables.incoming import Source, read
 from thermostats.tables.mapping import doubts_of, filled, hashes_of_sets, mapped, suggested, with_hashes, with_runs
 from thermostats.tables.plausible import check_plausible
-from thermostats.tables.ranks import again, places, ranks
 from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import FLOAT, INTEGER, OF_RUNS, TABLES, absent, dtypes, key, references, with_added
 from thermostats.tables.store import is_archive
-from thermostats.tables.validation import difference, ranks_of, typed
+from thermostats.tables.validation import again, difference, places, ranks, ranks_of, typed
 
 MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
@@ -78,10 +77,10 @@ def join(
 
     Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
     empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
-    (`tables/column_map.py`), in which named gains may stand next to the facts of their models (as in
-    `tables/model_gains.py`), over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what every row
-    has; `states`: of norms, `inputs` or `outputs`, where there are fewer than L + 1 of them; `form`: of norms, `raw` or
-    `centred`, of hooks of TransformerLens. Sources of one call may refer to each other (runs and their layers).
+    (`tables/column_map.py`), in which named gains may stand next to the facts of their models, over a `recipe` for the
+    tables of a tool, one of `RECIPES`; `constants`: what every row has; `states`: of norms, `inputs` or `outputs`,
+    where there are fewer than L + 1 of them; `form`: of norms, `raw` or `centred`, of hooks of TransformerLens. Sources
+    of one call may refer to each other (runs and their layers).
     All are checked before the first is written.
 
     accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt

@@ -14,7 +14,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
-from thermostats.tables.evidence_sets import POOLED, SETS, check_set, in_set, origin
+from thermostats.tables.choices import POOLED, SETS, check_set, in_set, origin
 from thermostats.tables.folders import own_files, own_folder, shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join

@@ -19,9 +19,9 @@ from thermostats.tables.features import STATED_MEANS, by_prompt
 from thermostats.tables.folders import shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.labels import apart_within, bare, repeated_texts
-from thermostats.tables.ranks import rows_of
 from thermostats.tables.remedies import Remedy, changed, renamed
 from thermostats.tables.schemas import GAINS, NURSERY, OF_RUNS, OURS, TABLES, TEXT
+from thermostats.tables.validation import rows_of
 
 Tables = Mapping[str, pd.DataFrame]
 FAR = {"ratio": 10.0, "norm": 100.0}

@@ -1,9 +1,9 @@
 """Read and write the tidy tables of a data folder.
 
-A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and archives
-(`table_files.py`); a table is all of them together, a row of an archive giving way to one with the same key, in a
-user's store with the tables of the package beneath (`folders.py`). CSV files are sorted by key, floats in their
-shortest exact form, LF: saving what was loaded gives the same bytes.
+A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and archives; a table is all
+of them together, a row of an archive giving way to one with the same key, in a user's store with the tables of the
+package beneath (`folders.py`). CSV files are sorted by key, floats in their shortest exact form, LF: saving what was
+loaded gives the same bytes.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from thermostats.errors import DataError, UsageError, nearest, reason
 from thermostats.next_steps import written as as_code
 from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
 from thermostats.settings import OFF as OFF  # noqa: PLC0414 (said here too)
-from thermostats.tables.arguments import check_table
+from thermostats.tables.choices import check_table
 from thermostats.tables.folders import ARCHIVE, TABLE, check_cells, layers, own_files, read_bytes, write_atomically
 from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
 from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
 from thermostats.tables.identities import check_identities, check_models
 from thermostats.tables.incoming import csv_lines
-from thermostats.tables.ranks import in_turn
 from thermostats.tables.remedies import Remedy, renamed
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import (
@@ -56,7 +55,7 @@ from thermostats.tables.schemas import (
     with_added,
     written,
 )
-from thermostats.tables.validation import WORDS, converted, difference, ranks_of
+from thermostats.tables.validation import WORDS, converted, difference, in_turn, ranks_of
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
 
 PERMITTED = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0")

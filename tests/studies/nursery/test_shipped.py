@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.nursery.shipped import shipped_table
+from thermostats.studies.nursery import shipped_table
 from thermostats.tables import store
 from thermostats.tables.folders import shipped_models
 

@@ -11,8 +11,8 @@ import pytest
 
 from scripts.nursery_tables import FLAG, NUMBER, TEXT, WHOLE, datapackage, extract
 from thermostats.errors import DataError
-from thermostats.studies.nursery import shipped as tables_that_ship
-from thermostats.studies.nursery.shipped import READ, THIRD, of_third, shipped_table
+from thermostats.studies import nursery as tables_that_ship
+from thermostats.studies.nursery import READ, THIRD, of_third, shipped_table
 from thermostats.tables.folders import shipped
 
 ROOT = Path(__file__).parents[3]

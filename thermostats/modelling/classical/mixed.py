@@ -153,7 +153,7 @@ class VarianceComponents:
 def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True) -> MixedFit:
     """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
-    The variance of groups over that of the residual is searched exactly (`profile.py`): the best of all stationary
+    The variance of groups over that of the residual is searched exactly: the best of all stationary
     points and both ends. Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant
     within groups take groups minus their number, others n − groups − their number. A variance of groups at zero is
     noted; where the residual's is zero, `converged` is false. Raises UsageError for missing values, fewer than 3

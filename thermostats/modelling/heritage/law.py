@@ -24,8 +24,7 @@ from thermostats.modelling import laws as residuals
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import NEAR_INFINITE, Gaussian, Shares
 from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE
-from thermostats.modelling.laws import Design, Regressors
-from thermostats.modelling.predictions import LOG
+from thermostats.modelling.laws import LOG, Design, Regressors
 from thermostats.modelling.sampling import Sampled, padded
 
 Integers = NDArray[np.int64]

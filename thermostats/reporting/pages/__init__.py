@@ -8,8 +8,12 @@ Pages `at_once` show nothing but what findings and settings say. They are made i
 `reporting/build.py`, which has a line for each.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from thermostats.errors import UsageError
+from thermostats.next_steps import command
 
 
 @dataclass(frozen=True)
@@ -36,3 +40,38 @@ PAGES: Mapping[str, ReportPage] = {
     "bundle": ReportPage("All in one file", in_navigation=False, at_once=True),
 }
 """Pages about all claims by name, in the order in which pages lead to them; the bundle, which holds others, is last."""
+
+MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
+SHIPPED_SECONDS = "seconds.json"
+"""In the snapshot's folder: seconds of every claim and page of a report made from nothing (`benchmarks/report.py`)."""
+TABLE, INDEX = "findings.csv", "index.md"
+SNAPSHOT = "snapshot"
+"""Folder within the report of what is kept of it under version control."""
+
+
+def folder_of(claim: str) -> str:
+    """Folder of a claim's pages within the report."""
+    return claim.lower()
+
+
+def single_name(script: Path) -> str:
+    """File of a claim's page for sending: `c03-heritage-sign.html` of the script `c03_heritage_sign.py`."""
+    return f"{script.stem.replace('_', '-')}.html"
+
+
+def findings_name(claim: str) -> str:
+    """File of a claim's findings within the report."""
+    return f"{folder_of(claim)}/findings.json"
+
+
+def findings_file(out: Path) -> Path:
+    """Table of the findings of a folder's last report; of its snapshot where none was made here."""
+    snapshot = out / SNAPSHOT / TABLE
+    return snapshot if snapshot.is_file() and not (out / TABLE).is_file() else out / TABLE
+
+
+def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
+    """Raise UsageError where a folder holds no report."""
+    if not findings_file(out).is_file():
+        step = f"{command('report', *(claims or ['--all']))}, or name another with --out"
+        raise UsageError("no report yet", where=out, next_step=step)

@@ -21,10 +21,9 @@ from thermostats.formatting import number, short_name
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import mark
 from thermostats.plots.svg import dark
-from thermostats.reporting.posteriors import machine
 from thermostats.reporting.render import Files, hashes, script, text
 from thermostats.reporting.render import page_environment as environment
-from thermostats.reporting.state import navigation
+from thermostats.reporting.state import machine, navigation
 from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS
 
 GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"

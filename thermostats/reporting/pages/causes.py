@@ -11,8 +11,8 @@ from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.shared import GAIN, Causes, adjustments, declared, go_together, inherited, separation
 from thermostats.plots.posterior import draw_causes
 from thermostats.plots.svg import drawn
-from thermostats.reporting.posteriors import machine
 from thermostats.reporting.render import Files, text
+from thermostats.reporting.state import machine
 from thermostats.tables.model_rows import model_rows
 
 MEASURE = "penultimate_gain"

@@ -10,11 +10,10 @@ import pandas as pd
 from thermostats import formatting
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.study import apart
-from thermostats.reporting.names import CHECKSUMS
-from thermostats.reporting.posteriors import machine
+from thermostats.reporting.pages import CHECKSUMS
 from thermostats.reporting.render import Text, link, table, text
-from thermostats.reporting.state import Layout
-from thermostats.tables.describe import KINDS
+from thermostats.reporting.state import Layout, machine
+from thermostats.tables.export import KINDS
 from thermostats.tables.schemas import OURS, TABLES, key
 
 MEASURED_GAINS = {

@@ -16,14 +16,13 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.judge import two_verdicts
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.rule import ALPHA
-from thermostats.claims.scripts import is_own
-from thermostats.claims.study import apart, studies
+from thermostats.claims.study import apart, is_own, studies
 from thermostats.formatting import declared, estimate_range, first_sentences, listed, markdown
 from thermostats.reporting.claim_page import Entry
-from thermostats.reporting.names import folder_of
-from thermostats.reporting.posteriors import machine
+from thermostats.reporting.pages import folder_of
 from thermostats.reporting.render import FAILED, MISSING, SIGNS, Text, link, text
 from thermostats.reporting.render import page_environment as environment
+from thermostats.reporting.state import machine
 from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY, VERDICTS, dtypes
 

@@ -12,8 +12,8 @@ from thermostats.errors import ThermostatsError
 from thermostats.modelling.tree_likelihood import TOLD, WANTED, ancestors, power_by_size
 from thermostats.plots.posterior import draw_tree
 from thermostats.plots.svg import drawn
-from thermostats.reporting.posteriors import machine
 from thermostats.reporting.render import Files, text
+from thermostats.reporting.state import machine
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.store import check_lineage
 from thermostats.tables.tree import Tree

@@ -9,8 +9,8 @@ from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.modelling import checks, draws
 from thermostats.modelling.draws import Settings
 from thermostats.reporting.claim_page import INTERVALS
-from thermostats.reporting.posteriors import SAMPLERS, machine
 from thermostats.reporting.render import text
+from thermostats.reporting.state import SAMPLERS, machine
 from thermostats.settings import LEVEL
 from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 

@@ -12,8 +12,9 @@ from thermostats.claims.study import apart
 from thermostats.formatting import percent
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
-from thermostats.reporting.posteriors import machine
 from thermostats.reporting.render import Files, text
+from thermostats.reporting.state import machine
+from thermostats.tables.export import sources
 from thermostats.tables.model_rows import (
     LEVELS,
     counts,
@@ -25,7 +26,6 @@ from thermostats.tables.model_rows import (
     variances,
 )
 from thermostats.tables.model_rows import pooled as pool
-from thermostats.tables.provenance import sources
 from thermostats.tables.schemas import EXTERNAL, NURSERY
 
 FITTED = ("last_gain", "penultimate_gain")

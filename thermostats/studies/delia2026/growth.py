@@ -16,7 +16,7 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.result import UNMEASURED
 from thermostats.claims.template import filled
 from thermostats.formatting import listed
-from thermostats.reporting.names import folder_of
+from thermostats.reporting.pages import folder_of
 from thermostats.reporting.render import Text, link, text
 from thermostats.tables.invariants import effects
 from thermostats.tables.model_rows import model_rows

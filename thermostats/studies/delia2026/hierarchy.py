@@ -14,8 +14,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.noise import ERRORS
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
-from thermostats.claims.worlds import ERRORS, Boundary, worlds_at, worlds_of_shares
+from thermostats.claims.worlds import Boundary, worlds_at, worlds_of_shares
 from thermostats.formatting import short_name
 from thermostats.modelling.heritage.variance_shares import Blocks, share_table
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, LEVEL, one_run_each, stated, stated_by_model, wide

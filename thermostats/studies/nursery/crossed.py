@@ -23,8 +23,9 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims import worlds as claims
+from thermostats.claims.noise import ERRORS, Errors, Noise, Random
 from thermostats.claims.result import Estimate, Result
-from thermostats.claims.worlds import ERRORS, Errors, Noise, Outcomes, Random
+from thermostats.claims.worlds import Outcomes
 from thermostats.errors import UsageError
 
 Array = npt.NDArray[np.float64]

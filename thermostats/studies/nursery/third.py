@@ -17,9 +17,10 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.noise import Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import NEVER, AtLeast, Decide, Each, EveryRow, Gate, Some, V
-from thermostats.claims.worlds import TOTAL, Noise, Outcomes, Random, Worlds, along, family, standard
+from thermostats.claims.worlds import TOTAL, Outcomes, Worlds, along, family, standard
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.delia2026.stated_facts import LEVEL

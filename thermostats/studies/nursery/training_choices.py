@@ -15,20 +15,10 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
+from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, EveryRow, Given, V
-from thermostats.claims.worlds import (
-    RATIO,
-    Errors,
-    Noise,
-    Outcomes,
-    Random,
-    World,
-    Worlds,
-    worlds_of_line,
-    worlds_of_share,
-    worlds_of_shift,
-)
+from thermostats.claims.worlds import RATIO, Outcomes, World, Worlds, worlds_of_line, worlds_of_share, worlds_of_shift
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.modelling.classical.many import Many, differences

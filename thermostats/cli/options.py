@@ -1,4 +1,4 @@
-"""How the command line ends: a user's mistake gives a sentence with what to do next, never a traceback."""
+"""Options that the verbs of the package and of its studies share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from thermostats.command_options import NEW
 from thermostats.errors import ThermostatsError, UsageError, did_you_mean
 from thermostats.next_steps import command
 from thermostats.tables import folders
@@ -20,6 +19,32 @@ from thermostats.terminal import readable_in_part, refuse
 
 if TYPE_CHECKING:
     from thermostats.measurement.spec import Outcome
+
+
+NEW = Path("analyses")
+"""Folder that a user's own analyses are written to where none is named."""
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Folder of your own rows, read together with the tables that ship with the package; by default "
+        "$THERMOSTATS_DATA, or only those tables.",
+    ),
+]
+Analyses = Annotated[
+    Path | None,
+    typer.Option("--analyses", help="Folder of your own analyses; by default those that ship with the package."),
+]
+
+
+def check_file(path: Path, otherwise: str = "check the path") -> None:
+    """Raise UsageError if there is no such file, naming the most similar file in its folder, or else `otherwise`."""
+    if path.is_file():
+        return
+    near = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
+    raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, near, otherwise))
+
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""

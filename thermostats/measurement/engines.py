@@ -1,4 +1,4 @@
-"""Specs in processes of this machine: one a GPU, or as many as cores and memory allow; one that dies is replaced."""
+"""Where specs are measured: this process, or processes of this machine, as many as GPUs, or cores and memory, allow."""
 
 from __future__ import annotations
 
@@ -6,16 +6,53 @@ import multiprocessing
 import os
 import signal
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from thermostats.measurement.engines import Job
-from thermostats.measurement.plan import PROCESS, Place
-from thermostats.measurement.session import Progress, measure_one, quiet
-from thermostats.measurement.spec import EngineSettings, Outcome, lost
+from thermostats.measurement.plan import PROCESS, Need, Place
+from thermostats.measurement.session import OnProgress as Progress
+from thermostats.measurement.session import measure_one, quiet
+from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec, lost
 from thermostats.settings import cores_there_are, variables
+
+UNKNOWN = 2 * 2**30
+"""Bytes reserved for a spec whose need cannot be estimated beforehand."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A spec to be measured: what it needs, on how many devices, for which time it is tried."""
+
+    spec: RunSpec
+    need: Need | None = None
+    devices: int = 1
+    attempt: int = 1
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes set aside for it: twice as many with every attempt, as the estimate may have been too low."""
+        return (UNKNOWN if self.need is None else self.need.total) << (self.attempt - 1)
+
+
+class Engine(Protocol):
+    """What an engine does."""
+
+    @property
+    def place(self) -> Place:
+        """The largest room that it has for one model."""
+
+    def submit(self, job: Job) -> None:
+        """Take a job; it begins when there is room."""
+
+    def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
+        """Jobs that are through, with what became of them; none after so many seconds, or where none was taken."""
+
+    def close(self) -> None:
+        """Stop what still runs."""
+
 
 CPUS = 4
 """Threads a model is measured with where nothing is said: products of matrices gain little from more."""
