@@ -295,7 +295,7 @@ FEW = 16
 """Rows of a run on average, below which runs are put in order row by row."""
 PARSED: dict[bytes, pd.DataFrame] = {}
 """Tables of few cells by what they were read from, the oldest first: a join reads the same ones several times."""
-MOST_PARSED, FEW_CELLS = 64, 100_000
+MOST_PARSED, FEW_CELLS = 64, 300_000
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
 
