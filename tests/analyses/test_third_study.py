@@ -14,7 +14,7 @@ from third_tables import made, with_third, write
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
-from thermostats.studies.nursery import shipped as tables_that_ship
+from thermostats.studies import nursery as tables_that_ship
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.crossed import (
     ALIKE,
