@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ class Ray:
         self.ours = not ray.is_initialized()
         if self.ours:
             try:
-                ray.init(address=settings.address, log_to_driver=False, logging_level=logging.ERROR)
+                # without a name `ray.init` waits for the last cluster of this machine, which may be gone
+                address = settings.address or os.environ.get("RAY_ADDRESS") or "local"
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
                 raise ThermostatsError(
                     "the Ray cluster cannot be reached",
