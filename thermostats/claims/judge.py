@@ -126,9 +126,13 @@ def again(
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
+        calibration = nearest(question, first.sample.n_models if first else needs.models)
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
-        return _with(replace(finding, notes=missing()), few.result, settles=f"{lacks}It {needs.words()}.")
+        takes = f"{lacks}It {needs.words()}."
+        if larger := calibration.takes(group if needs.groups > 1 else "", trial.larger, needs.models):
+            takes += f" {larger}."
+        return _with(replace(finding, notes=missing()), few.result, settles=takes)
     except UsageError as error:
         return _with(replace(finding, notes=missing()), there, settles=f"The test cannot be made: {error.what}.")
     weighed = weigh(question, evidence, result, rows, needs)
