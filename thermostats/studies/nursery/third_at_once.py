@@ -6,6 +6,7 @@ Each takes rows and outcomes (study × row) as `modelling.classical.many` has th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,21 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.many import AtOnce, Many, counted, means
+from thermostats.modelling.columns import LEVEL
 from thermostats.modelling.draws import Array
 from thermostats.studies.nursery.crossed import ALIKE, coded, lines, mean_ratios, ratios, table
 from thermostats.studies.nursery.study_rows import half_width
 from thermostats.studies.nursery.third import CONTROL, FACTORS, LEFT, NAMES, TERMS, hotelling, of_factors
-from thermostats.studies.nursery.training_choices import CORPORA, LEAST_GROUPS, NEARLY_ONE, RARE, R, ranked_in
+from thermostats.studies.nursery.training_choices import (
+    CORPORA,
+    DECAY,
+    LEAST_GROUPS,
+    NEARLY_ONE,
+    RARE,
+    RATE,
+    R,
+    ranked_in,
+)
 
 STUDIES = 50
 """Studies whose recipes are left out at once."""
@@ -118,6 +129,26 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
     half, df = half_width(z[1:]), len(z) - 2
     p = 2 * stats.t.sf(np.abs(z[0]) / np.maximum(half / stats.t.ppf(0.975, df), 1e-300), df)
     return Many(np.tanh(z[0]), np.tanh(z[0] - half), np.tanh(z[0] + half), p)
+
+
+def exponents(rows: pd.DataFrame, outcomes: Outcomes) -> dict[str, Any]:
+    """Exponents of rate and decay, as `training_choices.exponents` has them of one study."""
+    rate, decay = (
+        _slope(rows, outcomes["spectrum"], term, other)
+        for term, other in (("log_rate", "log_decay"), ("log_decay", "log_rate"))
+    )
+    return {RATE: rate, DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower)}
+
+
+def _slope(rows: pd.DataFrame, y: Array, term: str, other: str) -> Many:
+    """`study_rows.slope_within` of every row of `y`, given optimiser and corpus."""
+    given = np.column_stack([pd.get_dummies(rows["optimiser"]), rows[[other, "synthetic"]]]).astype(np.float64)
+    off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
+    x, df = off @ rows[term].to_numpy(np.float64), len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    slope = y @ x / (x @ x)
+    error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    return Many(slope, slope - half, slope + half, 2 * stats.t.sf(np.abs(slope) / error, df))
 
 
 def mediation(rows: pd.DataFrame, outcomes: Outcomes, quantity: str) -> dict[str, Any]:
