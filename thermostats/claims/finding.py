@@ -363,7 +363,7 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
         raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
     statements = rule_asked.statements_of(result)
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
-    statement, probability = f"P({rule_asked.stated(result)})", rule_asked.probability(result)
+    statement, probability = f"P({rule_asked.statement})", rule_asked.probability(result)
     tables = result.inference.tables
     if not isinstance(tables, Mapping):
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
@@ -448,7 +448,7 @@ def _drawn_with() -> str:
 
 def undrawn(result: Result, rule_asked: rule.Posterior, model: str) -> Undrawn:
     """The record of a result's fit that is left for later."""
-    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.stated(result)})")
+    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.statement})")
 
 
 def convergence(fit: Fit) -> Convergence:
