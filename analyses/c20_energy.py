@@ -40,7 +40,7 @@ def logs(table: pd.DataFrame) -> pd.DataFrame:
     return known[known["comparable"]].reset_index(drop=True)
 
 
-share, shares = (partial(of, name=MODELS) for of in (families_that_amplify, families_at_once))
+share, shares = partial(families_that_amplify, name=MODELS), partial(families_at_once, name=MODELS)
 
 
 def of_models(evidence: Evidence) -> pd.DataFrame:

@@ -87,11 +87,11 @@ def _at_zero(signals: Array, compared: Array) -> Array:
     falls = (compared[:, :-1] > 0) & (compared[:, 1:] <= 0)
     study, place = np.arange(len(signals)), falls.argmax(axis=1)
     before, after = compared[study, place], compared[study, place + 1]
-    part = np.divide(before, before - after, out=np.zeros_like(before), where=falls.any(axis=1))[:, None]
+    part = np.divide(before, before - after, out=np.zeros_like(before), where=before > after)[:, None]
     between = signals[study, place] + part * (signals[study, place + 1] - signals[study, place])
-    above = (compared.max(axis=1) > 0)[:, None]
-    other = np.where(above, signals[:, -1], signals[study, compared.argmax(axis=1)])
-    return np.asarray(np.where(falls.any(axis=1)[:, None], between, other))
+    most, above = signals[study, compared.argmax(axis=1)], (compared > 0).any(axis=1, keepdims=True)
+    crossed = falls.any(axis=1, keepdims=True)
+    return np.asarray(np.where(crossed, between, np.where(above, signals[:, -1], most)))
 
 
 def worlds_at(

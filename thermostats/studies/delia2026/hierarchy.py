@@ -20,7 +20,7 @@ from thermostats.claims.noise import ERRORS
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.worlds import worlds_of_shares
 from thermostats.formatting import short_name
-from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.many import AtOnce, Many
 from thermostats.modelling.heritage.variance_shares import Blocks, names_of, share_table, share_tables
 from thermostats.studies.delia2026.boundary import Boundary, worlds_at
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, LEVEL, one_run_each, stated, stated_by_model, wide
@@ -251,7 +251,7 @@ def size_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, A
     return {TABLE_OF_COUNTS: [{SHARE_OF_SCALE: each["scale"]} for each in counted]}
 
 
-AT_ONCE = {
+AT_ONCE: Mapping[str, AtOnce] = {
     "architecture": partial(at_once, AGAINST_ARCHITECTURE, ("heritage", "architecture")),
     "lineage": partial(at_once, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture")),
     "geometry": geometry_at_once,
