@@ -352,7 +352,7 @@ class Columns:
 
 
 def gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
-    """The columns of a law of gains, one row per model: what `log_gains_of_models` reads under the package's names."""
+    """The columns of a law of gains, one row per model: what `model_gains` reads under the package's names."""
     lab = named.get("lab")
     return Columns(
         call=function,
