@@ -12,7 +12,7 @@ from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.study_rows import jackknife
-from thermostats.studies.nursery.third_at_once import mediation
+from thermostats.studies.nursery.third_tests import mediation
 from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, worlds
 from thermostats.tables.schemas import NURSERY
 

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from thermostats.modelling.fit import fit as fit
     from thermostats.modelling.fit_lineage import fit_lineage as fit_lineage
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
-    from thermostats.modelling.heritage.gain_rows import gain_rows as gain_rows
     from thermostats.modelling.heritage.prediction import predict_gain as predict_gain
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lines import fit_line as fit_line
-    from thermostats.modelling.load_fit import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
+    from thermostats.modelling.model_gains import gain_rows as gain_rows
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.pairs import paired as paired
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
+    from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.specification import specification_curve as specification_curve
     from thermostats.modelling.transition import fit_transition as fit_transition
@@ -80,10 +80,10 @@ _HOME = {
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
     "forget": "thermostats.tables.join",
-    "gain_rows": "thermostats.modelling.heritage.gain_rows",
+    "gain_rows": "thermostats.modelling.model_gains",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
-    "load_fit": "thermostats.modelling.load_fit",
+    "load_fit": "thermostats.modelling.saving",
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",

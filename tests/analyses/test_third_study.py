@@ -27,7 +27,7 @@ from thermostats.studies.nursery.crossed import (
     worlds_of,
 )
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.third import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
+from thermostats.studies.nursery.third_tests import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),

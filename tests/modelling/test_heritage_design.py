@@ -14,8 +14,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.gain_rows import gain_rows, said_of
 from thermostats.modelling.heritage.simulated import model_facts
+from thermostats.modelling.model_gains import gain_rows, said_of
 from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY
 

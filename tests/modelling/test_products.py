@@ -8,8 +8,8 @@ import pytest
 from thermostats import fit_heritage
 from thermostats.modelling import products
 from thermostats.modelling.draws import Settings
+from thermostats.modelling.gaussian import Alike, Products
 from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
-from thermostats.modelling.products import Alike, Products
 
 
 def matrix(groups: int, rows: int, rng: np.random.Generator) -> np.ndarray:

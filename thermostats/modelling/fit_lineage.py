@@ -21,12 +21,11 @@ from scipy import stats
 
 from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
-from thermostats.modelling.columns import columns_of, named, needing, numbers
+from thermostats.modelling.columns import columns_of, errors_not_read, errors_of_logs, named, needing, numbers
 from thermostats.modelling.comparing import compared
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.gaussian import Gaussian, Mixture, not_read, of_logs
-from thermostats.modelling.heritage.gain_rows import said_of
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, STANDARD, columns_once, in_order, orders_of
 from thermostats.modelling.laws import Law, Prior
 from thermostats.modelling.leave_out import LeftOut, held_out, held_out_of
@@ -42,7 +41,7 @@ from thermostats.modelling.lineage_law import (
     quantities,
     statistics,
 )
-from thermostats.modelling.model_gains import model_gains, moderated_errors, with_gains
+from thermostats.modelling.model_gains import model_gains, moderated_errors, said_of, with_gains
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     DESCENT,
@@ -427,12 +426,16 @@ def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
 def _with_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFrame, list[str]]:
     """Rows with the log of a gain whose error is stated, and what was done."""
     if se is None:
-        return rows, not_read(rows, "gain", se) if "log_gain" in rows else []
+        return rows, errors_not_read(rows, "gain", se) if "log_gain" in rows else []
     columns_of(rows, "gain")
     rows, warnings = with_gains(rows, "gain")
     gain = rows["gain"].to_numpy(dtype=np.float64)
-    errors, words = of_logs(rows, se, "gain", gain)
-    return rows.assign(log_gain=np.log(gain), error=errors), [*warnings, words, *not_read(rows, "gain", se, "gain_sd")]
+    errors, words = errors_of_logs(rows, se, "gain", gain)
+    return rows.assign(log_gain=np.log(gain), error=errors), [
+        *warnings,
+        words,
+        *errors_not_read(rows, "gain", se, "gain_sd"),
+    ]
 
 
 def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> tuple[dict[str, tuple[str, ...]], bool]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -17,15 +18,19 @@ from thermostats.modelling.columns import (
     at_position,
     columns_of,
     comparable_only,
+    errors_not_read,
+    errors_of_logs,
     labels,
     models_missing,
     named,
     numbers,
     units_once,
 )
-from thermostats.modelling.gaussian import moderated, not_read, of_logs
+from thermostats.modelling.importance import moderated
+from thermostats.tables import store
+from thermostats.tables.features import LAST, by_prompt, features
 from thermostats.tables.model_rows import one_row_a_model
-from thermostats.tables.schemas import NURSERY
+from thermostats.tables.schemas import GAINS, NURSERY
 
 OF_MEAN = "of_mean"
 """Column: the log gain is the log of a mean over prompts, which is above the mean of their logs."""
@@ -86,7 +91,7 @@ def model_gains(
         means = errors(_means(rows, outcome).loc[facts.index], warnings).drop(columns=OF_MEAN)
     else:
         means = _stated(rows, outcome, se, warnings)
-    warnings += not_read(table, outcome, se, f"{outcome}_sd", "n_prompts")
+    warnings += errors_not_read(table, outcome, se, f"{outcome}_sd", "n_prompts")
     stay = {name: values for name in optional if name not in facts and (values := _of_models(rows, name)) is not None}
     return ModelGains(
         table=facts.join(means).assign(**stay).reset_index(),
@@ -196,7 +201,7 @@ def _stated(rows: pd.DataFrame, outcome: str, se: str | float, warnings: list[st
     """Log gain of every model with the error that is stated; its degrees of freedom are infinite."""
     units_once(rows, ["model_id"])
     gain = rows[outcome].to_numpy(dtype=np.float64)
-    error, words = of_logs(rows, se, outcome, gain)
+    error, words = errors_of_logs(rows, se, outcome, gain)
     warnings.append(words)
     return pd.DataFrame({"log_gain": np.log(gain), "error": error, "freedom": np.inf}, index=rows["model_id"])
 
@@ -336,3 +341,89 @@ def fewer_prompts(rows: pd.DataFrame, estimand: str, sizes: pd.Series) -> list[s
     """A warning that names models which have this gain of fewer prompts than their set holds."""
     fewer = rows.loc[rows["n_prompts"] < sizes, "model_id"]
     return [f"prompts without {estimand}, left out: some of " + named(fewer)] if len(fewer) else []
+
+
+GEOMETRY = ("n_layers", "n_heads", "d_head")
+SCALE = ("n_params",)
+SAID = "left out"
+"""Under this name `DataFrame.attrs` of the rows holds what `said_of` gives."""
+
+
+def said_of(rows: pd.DataFrame) -> tuple[str, ...]:
+    """What was left out before these rows were made, in words; nothing of rows that `gain_rows` did not make.
+
+    Selections and sorted copies keep it; tables put together from several do not.
+    """
+    return tuple(rows.attrs.get(SAID, ()))
+
+
+def gain_rows(
+    estimand: str,
+    *,
+    data: str | Path | None = None,
+    source: str | Sequence[str] | None = None,
+    incomparable: bool = False,
+    position: str = LAST,
+) -> pd.DataFrame:
+    """Rows for `fit_heritage` from the tables: base models, each from its run with the most prompts.
+
+    A model whose variant is not stated counts as a base model, unless it is of the controlled study.
+
+    A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and standard deviation over
+    prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd` (divisor n − 1) and `n_prompts`. `source`:
+    files or measurements to take, in order of preference; all by default. `position`: token of the gains.
+    Models whose gains are near 1 by construction are left out unless `incomparable`. `fit_heritage` warns of models
+    and prompts that are left out (`said_of`).
+
+    Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
+    """
+    loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}
+    files = [source] if isinstance(source, str) else source
+    table, values = features(data, position=position), by_prompt(**loaded, position=position)
+    return chosen_rows(estimand, table, store.load("prompts", data), values, files, incomparable)
+
+
+def chosen_rows(
+    estimand: str,
+    table: pd.DataFrame,
+    prompts: pd.DataFrame,
+    values: pd.DataFrame,
+    files: Sequence[str] | None = None,
+    incomparable: bool = False,
+) -> pd.DataFrame:
+    """Rows for `fit_heritage` from tables at hand: `features`, `prompts`, and gains by prompt as of `by_prompt`."""
+    if estimand not in GAINS:
+        raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
+    unstated = (table["variant"] == "") & (table["source"] != NURSERY)  # there: unfinished, or trained on
+    table = table.assign(variant=table["variant"].mask(unstated, "base"))
+    fit_for_it = (table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)
+    in_question = of_sources(table, estimand, files, fit_for_it)
+    rows, sizes = in_question[fit_for_it[in_question.index]], prompts.groupby("prompt_set").size()
+    each = rows[f"{estimand}_n"].fillna(0).astype("int64")
+    rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
+    base = in_question[in_question["variant"] == "base"]
+    with_gain = base[base[estimand].notna()]
+    notes = models_missing(base["model_id"], with_gain["model_id"], f"no {estimand}")
+    if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
+        notes.append("left out, since normalised after the sum: " + named(pinned))
+    if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(base["model_id"]):
+        notes.append("left out, not a base model: " + named(tuned))
+    rows = one_of_several(rows, files, notes, first=["each"])
+    each = rows[rows["each"]]
+    notes += fewer_prompts(each, estimand, each["prompt_set"].map(sizes))
+    facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
+    shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
+    averaged = rows[~rows["each"]]
+    n = averaged["n_prompts"].astype("float64")
+    means = averaged[shared].assign(
+        prompt_id="", category="", gain=averaged[estimand], gain_sd=averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1))
+    )
+    values = values[(values["gain"] == estimand) & (values["prompt_id"] != "")]
+    single = rows.loc[rows["each"], ["run_id", *shared]].merge(
+        values[["run_id", "prompt_id", "value"]].rename(columns={"value": "gain"}), on="run_id"
+    )
+    single = single.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left")
+    both = pd.concat([part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True)
+    ordered = both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
+    ordered.attrs[SAID] = tuple(notes)
+    return ordered

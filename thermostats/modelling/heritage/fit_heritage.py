@@ -18,7 +18,6 @@ from thermostats.modelling.draws import SEED, Array, Settings, summary
 from thermostats.modelling.fit import Fit, Law, fits, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
-from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE, said_of
 from thermostats.modelling.heritage.law import (
     FAMILY,
     LAB,
@@ -45,7 +44,7 @@ from thermostats.modelling.heritage.law import (
 )
 from thermostats.modelling.laws import Prior
 from thermostats.modelling.leave_out import held_out
-from thermostats.modelling.model_gains import model_gains, moderated_errors
+from thermostats.modelling.model_gains import GEOMETRY, SCALE, model_gains, moderated_errors, said_of
 from thermostats.plots import posterior
 from thermostats.plots.general import forest
 from thermostats.tables.schemas import GAINS

@@ -37,8 +37,8 @@ NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 """The largest correlation that has a finite z, and the fewest groups that say how it varies."""
 FIXED = 0.9
 """Correlation with the end that is called fixed; the null is 0, what chance keeps."""
-CORPORA = "corpora"
-SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), CORPORA))
+TABLE_OF_CORPORA = "corpora"
+SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), TABLE_OF_CORPORA))
 """In every corpus by itself: correlations of corpora that differ have no mean that is anyone's."""
 
 
@@ -122,7 +122,9 @@ def by_corpora(rows: pd.DataFrame) -> Result:
     ]
     largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
     return replace(
-        whole, quantities={**whole.quantities, R.name: largest}, rows={**whole.rows, CORPORA: pd.DataFrame(table)}
+        whole,
+        quantities={**whole.quantities, R.name: largest},
+        rows={**whole.rows, TABLE_OF_CORPORA: pd.DataFrame(table)},
     )
 
 
