@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
-    from thermostats.modelling.comparing import compare as compare
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
+    from thermostats.modelling.fit import compare as compare
     from thermostats.modelling.fit import fit as fit
     from thermostats.modelling.fit_lineage import fit_lineage as fit_lineage
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
@@ -58,7 +58,7 @@ __version__ = "0.4.0"
 _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.snapshot",
-    "compare": "thermostats.modelling.comparing",
+    "compare": "thermostats.modelling.fit",
     "contribute": "thermostats.tables.export",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",

@@ -8,11 +8,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial, wraps
+from functools import cached_property, wraps
 from importlib import import_module
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
 
 import cloudpickle
 import numpy as np
@@ -20,10 +20,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, UsageError, listed, unknown
+from thermostats.errors import SHOWN_OF, UsageError, unknown
 from thermostats.modelling import checks, display
 from thermostats.modelling.checks import Gate
-from thermostats.modelling.columns import columns_of, frame_of, labels, numbers
+from thermostats.modelling.columns import columns_of, frame_of
 from thermostats.modelling.draws import (
     KIND,
     SEED,
@@ -41,8 +41,8 @@ from thermostats.modelling.draws import (
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import labelled, labelled_new
-from thermostats.modelling.laws import OWN, Call, D, Design, Law, Prior, beyond, table_of
-from thermostats.modelling.leave_out import LeftOut, leave_one_out
+from thermostats.modelling.laws import OWN, UNITS, Call, D, Design, Law, Prior, beyond, own_law, table_of
+from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import CallMade, making, methods_in_words, misused
 from thermostats.settings import at_level, coverage, options
@@ -53,8 +53,6 @@ SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are right to ±0.013."""
-UNITS = ("heritage", "model_id")
-"""Columns of units that are left out where a table has them."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
@@ -473,116 +471,6 @@ def fit(
     return replace(planned, drawn=planned.draws)
 
 
-def own_law(
-    model: Declare,
-    *,
-    per_row: Sequence[str],
-    outcome: str = "y",
-    constants: Mapping[str, Any] | None = None,
-    statements: Mapping[str, Statement] | None = None,
-    units: Sequence[str] = UNITS,
-) -> Law:
-    """The law of a PyMC model of your own; arguments as in `fit`."""
-    if not callable(model):
-        raise UsageError(
-            "a model is a function", where="model", got=repr(model)[:SHOWN_OF], allowed="def model(data): …"
-        )
-    columns = tuple(listed(per_row, "per_row") or ())
-    if taken := {*columns, outcome, f"{outcome}_observed"} & set(constants or {}):
-        raise UsageError("a constant has the name of a column", got=", ".join(sorted(taken)), next_step="rename it")
-    return Law(
-        name=getattr(model, "__name__", "model"),
-        of=partial(_own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
-        quantities=lambda values, design: dict(values),
-        statements=statements or {},
-        units=tuple(listed(units, "units") or ()),
-    )
-
-
-def _plain(value: Any) -> Any:
-    """A constant as a model takes it: lists as arrays, numbers of numpy as Python's."""
-    if isinstance(value, (list, tuple, pd.Series)):
-        value = np.asarray(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OwnDesign(Design):
-    """The data of a PyMC model of your own."""
-
-    declare: Declare
-    per_row: tuple[str, ...]
-    outcome: str
-    constants: Mapping[str, Any]
-    """Further entries of the data."""
-    levels: Mapping[str, tuple[str, ...]]
-    """Of every column of text its values."""
-
-    @property
-    def declared(self) -> Mapping[str, Any]:
-        """The arguments of `own_law` but for the model and its statements."""
-        return {"per_row": self.per_row, "outcome": self.outcome, "constants": dict(self.constants)}
-
-    def of_new(self, rows: pd.DataFrame) -> OwnDesign:
-        """Other rows; unseen values of text come after those of the fit."""
-        values = np.zeros(len(rows))
-        return _own_after(self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels)
-
-
-def _own_of(
-    declare: Declare, per_row: tuple[str, ...], outcome: str, constants: Mapping[str, Any], rows: pd.DataFrame
-) -> OwnDesign:
-    """Columns as arrays, text numbered."""
-    columns_of(rows, *per_row)
-    if not pd.api.types.is_numeric_dtype(rows[outcome]):
-        raise UsageError(
-            "an outcome that is no numbers", where=outcome, got=rows[outcome].iloc[0], allowed="a column of numbers"
-        )
-    texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
-    return _own_after(declare, per_row, outcome, constants, rows, _as_array(rows[outcome]), dict.fromkeys(texts, ()))
-
-
-def _own_after(
-    declare: Declare,
-    per_row: tuple[str, ...],
-    outcome: str,
-    constants: Mapping[str, Any],
-    rows: pd.DataFrame,
-    values: NDArray[Any],
-    before: Mapping[str, tuple[str, ...]],
-) -> OwnDesign:
-    """Columns as arrays, text numbered after these values."""
-    columns_of(rows, *per_row)
-    data, levels = dict(constants), dict[str, tuple[str, ...]]()
-    for name in per_row:
-        if name not in before:
-            data[name] = _as_array(rows[name])
-            continue
-        texts = labels(rows[name], name)
-        levels[name] = (*before[name], *sorted(set(texts) - set(before[name])))
-        data[name] = np.array([levels[name].index(text) for text in texts], dtype=np.int64)
-        data[f"n_{name}"] = len(levels[name])
-    data[f"{outcome}_observed"] = values
-    return OwnDesign(
-        model=Sampled(declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")),
-        declare=declare,
-        per_row=per_row,
-        outcome=outcome,
-        constants=constants,
-        levels=levels,
-    )
-
-
-def _as_array(values: pd.Series) -> NDArray[Any]:
-    """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
-    if not pd.api.types.is_numeric_dtype(values):
-        return numbers(values, str(values.name), least=1)
-    kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
-    if kind is np.float64 or values.isna().any():
-        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(values.to_numpy(dtype=kind))
-
-
 P = ParamSpec("P")
 F = TypeVar("F", bound="Fit")
 HOME = "thermostats.modelling."
@@ -643,3 +531,51 @@ def _argument(name: str, value: Any, annotation: str) -> Any:
         allowed = f"names and what belongs to each: {name}={{…}}"
         raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
     return int(value) if kinds[0] == "int" else value
+
+
+if TYPE_CHECKING:
+    from thermostats.measurement.compare import Comparison
+
+LINE = 'thermostats.compare({"first": FIT, "second": OTHER})'
+
+
+@overload
+def compare(first: Mapping[str, Fit]) -> pd.DataFrame: ...
+@overload
+def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison: ...
+def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
+    """Fits by name, {"with lab": a, "without": b}, as a table; or two folders of models, tensor by tensor.
+
+    Fits: indexed by name, the best first: rank (0 is the best), elpd, elpd_diff (below the best's), weight (stacking:
+    of the mixture of predictive densities that predicts best), se, dse (of the difference), p_worse (that the expected
+    difference is above 0, by its normal error; NaN of the best). Folders: a `Comparison`, see
+    `thermostats.measurement`.
+
+    Raises UsageError for what is neither, for fits of other outcomes, and for models that cannot be subtracted.
+    """
+    if isinstance(first, Mapping):
+        return of_fits(first)
+    if isinstance(first, Fit) or isinstance(second, Fit):
+        raise UsageError("fits are compared by name", got="fits without names", allowed="a dict", next_step=LINE)
+    if not all(isinstance(folder, (str, Path)) for folder in (first, second)):
+        got = ", ".join(type(each).__name__ for each in (first, second))
+        allowed = "a dict of fits, or the folders of two models"
+        raise UsageError("nothing to compare", got=got, allowed=allowed, next_step=LINE)
+    from thermostats.measurement.compare import compare as of_models  # noqa: PLC0415 - reads weights
+
+    return of_models(first, second, data=data)
+
+
+def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """The table of `compare`; UsageError for fewer than two fits, or fits of other outcomes."""
+    if strange := [name for name, fit in fits.items() if not isinstance(fit, Fit)]:
+        got = f"{strange[0]}: {fits[strange[0]]!r}"[:SHOWN_OF]
+        raise UsageError("not a fit", got=got, allowed="fits of the same outcomes", next_step=LINE)
+    if len(fits) < 2:
+        raise UsageError("nothing to compare", got=f"{len(fits)} fit", allowed="two or more", next_step=LINE)
+    observed = [fit.model.observed for fit in fits.values()]
+    if any(y.shape != observed[0].shape or not np.allclose(y, observed[0]) for y in observed[1:]):
+        sizes = ", ".join(f"{name}: {y.size} outcomes" for name, y in zip(fits, observed, strict=True))
+        raise UsageError("only fits of the same outcomes can be compared", got=sizes)
+    alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
+    return compared({str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()})

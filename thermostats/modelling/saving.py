@@ -20,8 +20,8 @@ import xarray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Draws, Settings
-from thermostats.modelling.fit import Fit, laid_out, own_law
-from thermostats.modelling.laws import Call, Law
+from thermostats.modelling.fit import Fit, laid_out
+from thermostats.modelling.laws import Call, Law, own_law
 from thermostats.modelling.sampling import Declare
 from thermostats.next_steps import Code, call
 from thermostats.tables.tree import Tree
