@@ -22,22 +22,15 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims.calibration import table
-from thermostats.claims.finding import from_columns
-from thermostats.claims.judge import OWN
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.study import scripts
-from thermostats.claims.template import Template
 from thermostats.formatting import number
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
-from thermostats.tables import store
-from thermostats.tables.choices import POOLED
 from thermostats.tables.export import codebook
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
-STATED = ("estimand", "verdict", "reason", "leans", "unless", "provisional")
-"""Columns of which the line of a verdict is made."""
 IN_README = ("C01", "C02", "C03", "C04", "C10", "C11", "N01", "N02", "N03", "N04", "N05")
 SETTING = """
 import thermostats
@@ -149,33 +142,17 @@ def _using(name: str) -> list[str]:
 
 
 def verdicts(reports: Path) -> str:
-    """Table of some claims with answers, verdicts, models and labs, and a sentence on all claims."""
-    found = store.read_typed(reports / "findings.csv", "findings")
-    first = found[found["headline"]].sort_values("claim")
+    """The index's rows of some claims and its count of all of them, in the words of the index."""
+    index = (reports / "index.md").read_text(encoding="utf-8")
     heads = ("claim", "what came out", "on the study’s own files", "on all evidence", "models / labs or recipes")
-    words = {claim: Template.read(path.with_suffix(".md")) for claim, path in scripts(ROOT / "analyses").items()}
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    for row in first[first["claim"].isin(IN_README)].to_dict("records"):
-        link = f"[{row['claim']}](reports/snapshot/{row['claim'].lower()}.md)"
-        answer = words[row["claim"]].by_verdict("Answer")[row["verdict"]]
-        both = " | ".join(two(found[found["finding"] == row["finding"]], row))
-        rests = f"{row['n_models']} / {row['n_heritages']}"
-        lines.append(f"| {link} | {answer} | {both} | {rests} |")
-    counts = first["verdict"].value_counts(sort=False).sort_index().sort_values(ascending=False, kind="stable")
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    return "\n".join([*lines, "", f"All {len(first)} claims: {said}."]) + "\n"
-
-
-def two(rows: pd.DataFrame, first: Mapping[str, Any]) -> tuple[str, str]:
-    """Verdicts of one question on the study's own files and on all evidence; one over findings stands in both."""
-    said = {row["evidence"]: stands(row) for row in rows.to_dict("records")}
-    own = next((said[name] for name in OWN if name in said), "")
-    return (own, said.get(POOLED, "")) if set(said) & {*OWN, POOLED} else (stands(first),) * 2
-
-
-def stands(row: Mapping[str, Any]) -> str:
-    """A verdict as a line has it, from a row of the table of findings."""
-    return from_columns({"id": row["finding"], "plain": "", **{name: row[name] for name in STATED}}).stands
+    for claim in IN_README:
+        page = f"{claim.lower()}.md"
+        rows = re.findall(rf"^\| \[{claim} .*\]\({page}\) (\|.*)$", index, re.MULTILINE)
+        lines += [f"| [{claim}](reports/snapshot/{page}) {row}" for row in rows]
+    tally = re.search(r"^\*\*(\d+ claims) put to the test:\*\* (.*)$", index, re.MULTILINE)
+    assert tally, "the index counts its claims"  # noqa: S101
+    return "\n".join([*lines, "", f"Of {tally[1]}: {tally[2]}"]) + "\n"
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:

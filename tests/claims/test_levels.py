@@ -350,7 +350,7 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
         found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
         assert (found.verdict, found.reason) == (OPEN, reason)
         assert "60 models of 15 labs would find" in found.criterion.settles
-        assert f"{power:.0%} of simulations" in found.criterion.settles
+        assert f"in 80% of cases, a study of this size in {power:.0%}." in found.criterion.settles
         asked = question(LINE)
         assert asked.trial is not None
         at_will = replace(asked, trial=replace(asked.trial, larger=""))
@@ -365,7 +365,8 @@ def test_a_side_of_a_tried_rule_without_a_false_world_is_not_given(monkeypatch: 
     found = weighed(monkeypatch, of(0.5, p=0.001), not_supported=(0.05, 0.05))
     assert (found.verdict, found.reason, found.strength.leans) == (OPEN, Reason.TOO_LITTLE, SUPPORTED)
     assert (
-        settles(question(LINE), found, "lab") == "No world was tried in which “supported” is false, so it is not given."
+        settles(question(LINE), found, "lab")
+        == "“supported” was tried in no case in which it is false, so it is not given."
     )
     assert weighed(monkeypatch, of(-0.5, p=0.001), not_supported=(0.05, 0.05)).verdict == AGAINST
     untried = weighed(monkeypatch, of(0.5, p=0.001))
@@ -397,7 +398,8 @@ def test_a_verdict_that_one_unit_carries_hangs_on_it(
     asked = question(None, unit="model_id")
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0])
     found = weigh(asked, shipped_tables(), of_line(rows), rows)
-    assert (found.unit, found.reason) == (unit, Reason.ONE_UNIT if unit else Reason.NONE)
+    assert found.reason == (Reason.ONE_UNIT if unit else Reason.NONE)
+    assert not unit or found.strength.unit == unit
     at = levels.attained(RISES, asked.trial, rows, of_line(rows), SUPPORTED)
     assert (at.without > levels.WITHOUT * ALPHA) == bool(unit)
     every = replace(asked, trial=replace(asked.trial, unit="")) if asked.trial else asked
@@ -481,6 +483,9 @@ def test_one_of_several_parts_speaks_against_the_whole_at_a_stricter_level() -> 
 def test_a_line_of_a_verdict_has_its_condition_and_its_leaning() -> None:
     decided = Finding("T01.a", "a", SUPPORTED, "", strength=Strength(unless="all err alike"))
     assert decided.stands == "supported, unless all err alike"
+    hangs = Finding("T01.a", "a", OPEN, "", Reason.ONE_UNIT, strength=Strength(unit="m0"))
+    assert hangs.stands == "inconclusive (hangs on one unit, m0)"
+    assert replace(hangs, reason=Reason.UNDECIDED).stands == "inconclusive (undecided)"
     leaning = Finding("T01.a", "a", OPEN, "", Reason.UNDECIDED, strength=Strength(leans=AGAINST, provisional="few"))
     assert leaning.stands == "inconclusive (undecided), leans to “not supported”, provisional"
 

@@ -11,15 +11,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, write_analysis
 
 from thermostats.claims.claim import Audit, Claim
-from thermostats.claims.finding import Finding, from_columns
+from thermostats.claims.finding import Criterion, Finding, Sample, Strength, from_columns
 from thermostats.claims.stored import Made
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import render
-from thermostats.reporting.claim_page import claim_files, read_entry
+from thermostats.reporting.claim_page import claim_files, read_entry, surely
 from thermostats.reporting.pages import bundle
 from thermostats.reporting.pages.bundle import single
 from thermostats.reporting.render import html
@@ -158,7 +159,7 @@ import pandas as pd
 WORLDS = pd.DataFrame(
     {
         "side": ["supported"], "box": ["plausible"], "words": ["no effect at all"], "studies": [60], "rate": [0.02],
-        "bound_05": [0.1], "bound_01": [0.01],
+        "bound_05": [0.1], "bound_01": [0.01], "bound_001": [0.001],
     }
 )
 """
@@ -247,7 +248,6 @@ PARTS = (
     "As computed.",
     "More labs.",
     "Another rule.",
-    "a larger study would find is computed",
 )
 """Of what a page may say, by branch; "As computed." stands for the rule's sentence, the next two for the claim's."""
 
@@ -256,9 +256,9 @@ PARTS = (
     ("finding", "expected"),
     [
         (OPEN_BY, [0]),
-        (OPEN_BY | {"settles": "As computed."}, [8]),
+        (OPEN_BY | {"settles": "As computed."}, [5]),
         (OPEN_BY | {"reason": "too little data", "group": "recipe"}, [1]),
-        (OPEN_BY | {"reason": "too little data", "settles": "As computed."}, [8]),
+        (OPEN_BY | {"reason": "too little data", "settles": "As computed."}, [5]),
         (OPEN_BY | {"reason": "hangs on one unit", "settles": "As computed."}, [5, 6]),
         (TURNED | {"above": 0.5}, [2]),
         (TURNED | {"below": 0.0}, [3]),
@@ -270,7 +270,6 @@ PARTS = (
 def test_what_would_settle_it_says_no_more_than_was_computed(finding: dict[str, Any], expected: list[int]) -> None:
     text = settled(made_by_hand(0, 0, **finding)[1])
     assert [part for part in PARTS if part in text] == [PARTS[i] for i in expected]
-    assert ("As computed." in made_by_hand(0, 0, **finding)[1]) is ("settles" in finding)
 
 
 def settled(page: str) -> str:
@@ -353,6 +352,77 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
     )
     assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
     assert "decides;" not in said and "so the verdict is “inconclusive”" in said
+
+
+def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
+    """An open finding of some level; worlds: level of 0.1, 1 and 5% of its studies, and share of them at 5%."""
+    names = ("bound_001", "bound_01", "bound_05", "rate")
+    rows = [dict(zip(names, world, strict=True)) for world in worlds]
+    table = pd.DataFrame(rows).assign(side="supported", box="plausible", words="errors alike", studies=1000)
+    strength = Strength(level=level, limit=table["bound_05"].min(), p="≤ .05", leans="supported", unit="EleutherAI")
+    values = {"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "reason": "undecided", "plain": "Open."}
+    found = from_columns({**values, "estimate": 0.5, "n_models": 3, "n_heritages": 2})
+    return replace(found, strength=strength, criterion=Criterion(settles="More.", levels=table))
+
+
+@pytest.mark.parametrize(
+    ("level", "low", "high", "words"),
+    [
+        (0.0001, 0.0, 0.001, "at most 0.1%"),
+        (0.0005, 0.001, 0.01, "0.1% to 1%"),
+        (0.005, 0.05, 0.2, "5% to 20%"),
+        (0.02, 0.05, 0.2, "5% to 20%"),
+        (0.3, 0.2, 1.0, "more than 20%"),
+    ],
+)
+def test_a_page_says_how_often_a_false_study_says_the_same(level: float, low: float, high: float, words: str) -> None:
+    """Bounds over all worlds, each of whose shares rises with the level."""
+    found = tried(level, (0.0002, 0.001, 0.002, 0.2), (0.001, 0.01, 0.03, 0.08))
+    said = surely(found)
+    assert said is not None and (said.side, said.low, said.high) == ("supported", low, high)
+    page = files_of(found)["c01/index.md"].decode()
+    line = page.partition("- **How surely.** ")[2].partition("\n")[0]
+    assert f", {words} would say it as clearly" in line and "(errors alike)" in line
+    assert "below a level of 0.002, where at most 5% would" in line and "a quarter of that without EleutherAI" in line
+    assert ("At 5% alone it would be given" in line) is (level <= 0.05)
+    assert ("For “supported” a level of 0.002 stands in place of 5%" in page) is True
+
+
+def test_a_share_that_was_never_seen_is_none_and_an_untried_rule_says_nothing() -> None:
+    known = tried(0.0, (0.2, 0.3, 0.4, 0.0))
+    assert "false, none would say it as clearly" in files_of(known)["c01/index.md"].decode()
+    assert surely(replace(known, criterion=Criterion())) is None
+    assert "How surely" not in made_by_hand(0, 0)[1]
+
+
+def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
+    """Verdicts on both sets, how surely, the limit, what would settle it; its parts are no further findings."""
+    part = tried(0.3, (0.0002, 0.001, 0.002, 0.2))
+    hangs = Strength(leans="supported", unit="EleutherAI", level=0.01, limit=0.02, provisional="few")
+    pooled = replace(
+        part,
+        reason="hangs on one unit",
+        strength=hangs,
+        sample=Sample("pooled", "published", 36, 6),
+        criterion=Criterion(),
+    )
+    part = replace(part, sample=Sample("published", "", 20, 3))
+    whole = replace(part, id="C01.whole", criterion=Criterion(parts=("C01.a",)), strength=Strength(), sample=Sample())
+    files = files_of(whole, part, replace(part, id="C01.b", estimand="other"), pooled)
+    text = files["c01/index.md"].decode()
+    page = html(render.Page("c01/index.html", text), files.__getitem__, pages={}, bundled=False).decode()
+    row = next(line for line in text.splitlines() if line.startswith("| 2. mean |"))
+    cells = [cell.strip() for cell in row.split("|")]
+    assert cells[2:4] == [
+        "◐ inconclusive (undecided), leans to “supported”: 0.500",
+        "◐ inconclusive (hangs on one unit, EleutherAI), leans to “supported”, provisional: 0.500",
+    ]
+    assert cells[4:7] == ["“supported”: more than 20%", "0.300 (0.002)", "More."]
+    assert "All evidence is 36 models of 6 labs." in unfolded(page) and "2. mean" in unfolded(page)
+    assert "**Its parts.** ◐ 1 inconclusive" in text and "**Asked too.** ◐ 1 inconclusive" in text
+    robust = text.partition("## Robustness")[2].partition("## Details")[0]
+    assert "| 3 | other |" in robust and "| 2 |" not in robust
+    assert "On all evidence (pooled): ◐ inconclusive (undecided), provisional" in text
 
 
 def test_words_of_verdicts_are_explained_on_the_page() -> None:

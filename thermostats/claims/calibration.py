@@ -143,14 +143,17 @@ class Calibration:
             return ""
         return f"its limits are those of a design of {plural(self.size, 'row')}, the nearest to the {self.here:,} here"
 
-    def takes(self, group: str, larger: str, least: int = 0) -> str:
-        """What a study takes that finds the declared effect mostly; empty if unknown, below `least` or no `larger`."""
+    def takes(self, group: str, larger: str) -> str:
+        """What finds the declared effect mostly, without a full stop; empty where that is unknown, or no `larger`.
+
+        group: what groups models; empty where all are of one, whose copies are then no groups of their own.
+        """
         models, groups = self.side(SUPPORTED).wanted
-        if not larger or math.isnan(models) or models <= least:
+        if not larger or math.isnan(models):
             return ""
         needed = plural(int(models), larger)
-        needed += f" of {plural(int(groups), group)}" if larger == "model" else ""
-        return f"{needed} would find an effect of the declared size in {WANTED:.0%} of simulations."
+        needed += f" of {plural(int(groups), group)}" if group and larger == "model" else ""
+        return f"{needed} would find an effect of the declared size in {WANTED:.0%} of cases"
 
 
 @cache

@@ -177,8 +177,8 @@ class Strength:
     """α* of that side: the level below which it is given, in the worst plausible world; None where none was tried."""
     p: str = ""
     """p in the worst plausible world, in classes: `< .001`, `< .01`, `≤ .05`, `above .05`."""
-    error_rate: str = ""
-    """How often that side comes falsely at 5% in the worst plausible world, in words."""
+    unit: str = ""
+    """The unit, or source of rows, on which it hangs, or of which the level is: a quarter of that without it."""
     unless: str = ""
     """The hostile world in which a decided verdict would not stand, in words."""
     leans: str = ""
@@ -245,7 +245,7 @@ class Finding(ByColumn):
             **{"parts": "criterion.parts"},
             **{"statement": "criterion.statement", "settles": "criterion.settles", "level": "strength.level"},
             **{"limit": "strength.limit", "p_worst": "strength.p", "unless": "strength.unless"},
-            **{name: f"strength.{name}" for name in ("leans", "provisional", "both", "tipping")},
+            **{name: f"strength.{name}" for name in ("leans", "provisional", "both", "tipping", "unit")},
         }
     )
 
@@ -282,7 +282,8 @@ class Finding(ByColumn):
     def stands(self) -> str:
         """The verdict as a line has it: with its condition, or why it is open and where it leans."""
         strength, line = self.strength, self.verdict
-        line += f" ({self.reason})" if self.reason else ""
+        hangs = self.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE) and strength.unit
+        line += f" ({self.reason}{f', {strength.unit}' if hangs else ''})" if self.reason else ""
         line += f", leans to “{strength.leans}”" if strength.leans else ""
         line += f", unless {strength.unless}" if strength.unless else ""
         return line + (", provisional" if strength.provisional and self.verdict != UNMEASURED else "")

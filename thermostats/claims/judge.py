@@ -28,7 +28,7 @@ from thermostats.claims.finding import (
     posterior_of,
     undrawn,
 )
-from thermostats.claims.levels import MANY, PLAUSIBLE, SIDES, WANTED, WITHOUT, Attained, attained
+from thermostats.claims.levels import LARGER, MANY, PLAUSIBLE, SIDES, WANTED, WITHOUT, Attained, attained
 from thermostats.claims.question import Question, curve_of, noise, own_models_missing
 from thermostats.claims.result import (
     AGAINST,
@@ -71,8 +71,6 @@ class Weighed:
     reason: Reason = Reason.NONE
     strength: Strength = field(default_factory=Strength)
     calibration: Calibration = field(default_factory=lambda: Calibration(pd.DataFrame()))
-    unit: str = ""
-    """The unit, or the source of rows, without which the verdict would not stand."""
 
 
 def answered(
@@ -128,11 +126,9 @@ def again(
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
-        calibration = nearest(question, needs.models)
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
-        takes = f"{lacks}It {needs.words()}. {calibration.takes(group, trial.larger, needs.models)}".strip()
-        return _with(replace(finding, notes=missing()), few.result, settles=takes)
+        return _with(replace(finding, notes=missing()), few.result, settles=f"{lacks}It {needs.words()}.")
     except UsageError as error:
         return _with(replace(finding, notes=missing()), there, settles=f"The test cannot be made: {error.what}.")
     weighed = weigh(question, evidence, result, rows, needs)
@@ -146,7 +142,7 @@ def again(
         sample=sample,
         notes=(*missing(), *(noise(question, used, evidence) if needs.groups > 1 else ())),
     )
-    return _with(made, result, **_said(question, weighed, group))
+    return _with(made, result, **_said(question, weighed, result, group))
 
 
 def weigh(
@@ -170,9 +166,9 @@ def weigh(
     near = WITHOUT * _limit(calibration, side)
     undecided = replace(strength, unless="", tipping=(), leans=str(side))
     if levels[side].without > near:
-        return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration, levels[side].unit)
+        return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration)
     if source := hangs_on_source(question, evidence, rows, side, least or question.needs, near):
-        return Weighed(OPEN, Reason.ONE_SOURCE, undecided, calibration, f"the rows of the source {source}")
+        return Weighed(OPEN, Reason.ONE_SOURCE, replace(undecided, unit=source), calibration)
     return Weighed(side, Reason.NONE, strength, calibration)
 
 
@@ -196,7 +192,7 @@ def _strength(question: Question, calibration: Calibration, side: Verdict, at: A
         level=level,
         limit=None if math.isnan(limit) else limit,
         p=of_side.p(level),
-        error_rate=of_side.error_rate,
+        unit=at.unit if at.without > WITHOUT * at.level else "",
         unless=of_side.condition(level),
         provisional=calibration.provisional if question.trial is not None else "",
         both=both,
@@ -366,12 +362,12 @@ def _fitted(words: Template, question: Question, result: Result) -> FittedModel 
     return posterior_of(result, asked, model, other if asked is primary else primary)
 
 
-def _said(question: Question, weighed: Weighed, group: str) -> dict[str, Any]:
+def _said(question: Question, weighed: Weighed, result: Result, group: str) -> dict[str, Any]:
     """What a criterion says of a weighed result: what the rule could have shown, and what would settle it."""
     calibration = weighed.calibration
     return {
         "could": could(calibration) if question.trial else "",
-        "settles": settles(question, weighed, group),
+        "settles": settles(question, weighed, "" if result.n_groups == 1 else group),
         "worlds": len(calibration.rows) if question.trial else None,
         "levels": calibration.rows if calibration.tried else None,
     }
@@ -398,11 +394,15 @@ def could(calibration: Calibration) -> str:
 
 
 def settles(question: Question, weighed: Weighed, group: str) -> str:
-    """What would settle an open verdict, in plain words; empty where nothing was simulated."""
+    """What would settle an open verdict, in plain words; empty where nothing was simulated.
+
+    group: what groups models; empty where all are of one.
+    """
     if weighed.reason == Reason.CODING:
         return "More models of this kind settle nothing: the answer is another when columns change their block."
-    if weighed.unit:
-        return f"Without {weighed.unit} the verdict would not stand, so it is left open."
+    if weighed.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE):
+        rows = "the rows of the source " * (weighed.reason == Reason.ONE_SOURCE)
+        return f"Without {rows}{weighed.strength.unit} the verdict would not stand, so it is left open."
     if weighed.verdict != OPEN or question.trial is None:
         return ""
     larger = question.trial.larger
@@ -413,20 +413,23 @@ def settles(question: Question, weighed: Weighed, group: str) -> str:
 def _by_power(weighed: Weighed, larger: str, group: str) -> str:
     """What a study of this size finds at α* of the side to which it leans, and what a larger one takes."""
     side = Verdict(weighed.strength.leans or SUPPORTED)
-    of_side, power = weighed.calibration.side(side), weighed.calibration.side(side).power
+    of_side, effect = weighed.calibration.side(side), weighed.calibration.side(SUPPORTED)
     if of_side.worst is None:
-        return f"No world was tried in which “{side}” is false, so it is not given."
+        return f"“{side}” was tried in no case in which it is false, so it is not given."
     if of_side.limit() == 0:
-        return f"Even at its smallest level “{side}” comes falsely in more than 5% of studies of this design."
-    if side == AGAINST and not math.isnan(power):
-        return f"Where there is no effect, a study of this size says so in {power:.0%} of simulations."
-    if math.isnan(power):
-        return ""
-    here = f"A study of this size finds an effect of the declared size in {power:.0%} of simulations."
-    takes = weighed.calibration.takes(group, larger) if power < WANTED else ""
-    if larger and power < FAIR and not takes:
-        takes = "One 18 times as large does not find it in 80% of them."
-    return f"{takes} {here}".strip()
+        return f"Even at its smallest level “{side}” comes falsely in more than 5% of cases."
+    said = []
+    if side == AGAINST and not math.isnan(of_side.power):
+        said.append(f"Where there is no effect, a study of this size says so in {of_side.power:.0%} of cases.")
+    if math.isnan(effect.power):
+        return " ".join(said)
+    takes = weighed.calibration.takes(group, larger) if effect.power < WANTED else ""
+    if takes:
+        return " ".join([*said, f"{takes}, a study of this size in {effect.power:.0%}."])
+    said.append(f"A study of this size finds an effect of the declared size in {effect.power:.0%} of cases.")
+    if larger and effect.power < FAIR:
+        said.append(f"One {LARGER[-1]} times as large does not find it in {WANTED:.0%} of them.")
+    return " ".join(said)
 
 
 def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
@@ -459,7 +462,7 @@ def _finding(
     values = _values(question, result, verdict)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
-    said = _said(question, weighed, question.group) if verdict != UNMEASURED and not question.parts else {}
+    said = _said(question, weighed, result, question.group) if verdict != UNMEASURED and not question.parts else {}
     exact = {"could": EXACT} if said and certain else {}
     written = words.line(question.name, "could", values)
     criterion = Criterion(
@@ -530,7 +533,9 @@ def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
         return f"{text}, which does not count because one of its checks failed."
     if not by.classical:
         return f"{text}."
-    decides = "which decides" if by.classical == verdict else "whose verdict at 5% alone does not stand"
+    if by.classical != verdict:
+        says = "as the test would" if by.verdict == by.classical else f"and the test “{by.classical}”"
+        return f"{text} and by its own rule says “{by.verdict}”, {says} at 5% alone; neither decides."
     if by.verdict == by.classical:
-        return f"{text} and agrees with the test, {decides}."
-    return f"{text} and says “{by.verdict}” by its own rule, unlike the test, {decides}."
+        return f"{text} and agrees with the test, which decides."
+    return f"{text} and says “{by.verdict}” by its own rule, unlike the test, which decides."

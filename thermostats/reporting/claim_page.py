@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Template
@@ -18,8 +18,9 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, from_columns
 from thermostats.claims.judge import two_verdicts
-from thermostats.claims.levels import POWER
+from thermostats.claims.levels import BOUNDS, PLAUSIBLE, POWER
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.claims.stored import Made
 from thermostats.claims.study import is_own, study_of
 from thermostats.errors import DataError
@@ -30,6 +31,7 @@ from thermostats.plots.svg import drawn
 from thermostats.reporting.pages import folder_of
 from thermostats.reporting.render import Files, Text, link, slug, text
 from thermostats.reporting.state import inputs_of
+from thermostats.tables.choices import CALLED
 
 MOVES = {
     "choice": "choice",
@@ -47,9 +49,9 @@ def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> di
     """What the template shows of the curve of a finding, whose files end in `suffix`; None for one without."""
     if (curve := finding.curve) is None:
         return None
-    size = plural(len(curve.table), "universe")
+    size, of = plural(len(curve.table), "universe"), f"finding {number}" if number > 1 else "the first finding"
     caption = (
-        f"Estimate of {finding.estimand} in {size}, in order. Rows below: how common each option is at that place of "
+        f"Estimate of {of} in {size}, in order. Rows below: how common each option is at that place of "
         "the curve; in brackets, the share of the variance between universes that each choice explains alone."
     )
     figure = files.figure(drawn(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv")
@@ -63,12 +65,20 @@ def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> di
         "figure": figure,
         "moves": moves,
         "file": name,
-        "number": number,
+        "of": of,
         "choices": listed([f"{name} ({len(options)})" for name, options in curve.labels.items()]),
         "first": curve.moves.iloc[0].to_dict(),
         "still": listed([str(row["choice"]) for row in curve.moves.to_dict("records") if row["together"] < STILL]),
-        "why": listed([f"{why} ({n})" for why, n in curve.failed["why"].value_counts().items()]),
+        "why": listed([str(why) for why in curve.failed["why"].unique()]),
+        "empty": listed([f"“{option}”" for option in _without_estimate(curve)]),
     }
+
+
+def _without_estimate(curve: SpecificationCurve) -> list[str]:
+    """Options with which no universe has an estimate."""
+    return [
+        option for name, options in curve.labels.items() for option in options if option not in set(curve.table[name])
+    ]
 
 
 STILL = 0.01
@@ -202,6 +212,34 @@ LEVELS = {
 """Columns of the table of simulated worlds that a page shows, with their headings."""
 
 
+class Surely(NamedTuple):
+    """How often a study in which a side is false gives it as clearly: from `low` to `high`, 0 and 1 where not known."""
+
+    side: str
+    low: float
+    high: float
+    world: str
+
+
+def surely(finding: Finding) -> Surely | None:
+    """P(level of a study ≤ that of the finding) in the worst plausible world, between the shares that are simulated.
+
+    Of the side that is given, or to which an open verdict leans; None where no such world was tried.
+    """
+    table, strength = finding.criterion.levels, finding.strength
+    side = strength.leans or (SUPPORTED if finding.reason else finding.verdict)
+    rows = None if table is None else table[(table["box"] == PLAUSIBLE) & (table["side"] == side)]
+    if rows is None or rows.empty or strength.level is None:
+        return None
+    reached, beyond = [0.0], [0.0]
+    for row in rows.to_dict("records"):
+        shares = [(float(row[name]), share) for name, share in BOUNDS.items()] + [(ALPHA, float(row["rate"]))]
+        reached.append(max((share for level, share in shares if level <= strength.level), default=0.0))
+        beyond.append(min((share for level, share in shares if level > strength.level), default=1.0))
+    worst = rows.loc[rows["bound_05"].idxmin()]
+    return Surely(str(side), max(reached), max(beyond), str(worst["words"]))
+
+
 def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
     """Files of one claim by name within the report, `index.md` of its folder among them.
 
@@ -209,18 +247,23 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
     """
     inputs = [inputs_of(made_of["script"], each.selections) for each in made]
     files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
-    parts = _parts(made, files)
+    parts, whole = _parts(made, files), _whole(findings)
+    views = [finding for finding in findings if finding.sample.view_of]
+    shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
+    own_set, every_set = two_verdicts(findings)
     page = text(
         "claim.md",
         claim=claim,
         parts=parts,
         compared=compared_figures(parts),
-        other_sets=_on_other_sets(findings),
+        whole=whole,
+        further=[part for part in parts[1:] if id(part["finding"]) not in shown],
+        views=views,
+        other_sets=_on_other_sets([view for view in views if id(view) not in shown]),
         other_verdicts=_other_verdicts(findings),
         model_names=_model_names(findings),
         lone_sources=_lone_sources(findings),
-        notes=list(dict.fromkeys(note for finding in findings if finding.sample.view_of for note in finding.notes)),
-        robust=len(parts) > 1 or parts[0]["posterior"] is not None,
+        notes=list(dict.fromkeys(note for view in views for note in view.notes)),
         file=script,
         own=is_own(claim.id),
         rule_fixed=_when_the_rule_was_fixed(claim, findings),
@@ -230,7 +273,10 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         decisive=_probability,
         capital=_capital,
         is_p_value=formatting.is_p_value,
-        both=dict(zip(("own", "every"), two_verdicts(findings), strict=True)),
+        both={"own": own_set, "every": every_set},
+        sets={name: f"{words} ({name})" for name, words in CALLED.items()},
+        surely=surely,
+        near=NEAR,
         **made_of,
     )
     files.add("index.md", page.encode())
@@ -255,6 +301,14 @@ def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
         part | {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
         for part, rule in zip(parts, rules, strict=True)
     ]
+
+
+def _whole(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The parts that a claim's verdict is over, each on the set that it was asked of first and on all evidence."""
+    ids = findings[0].criterion.parts
+    own = {finding.id: (n, finding) for n, finding in enumerate(findings, 1) if not finding.sample.view_of}
+    every = {finding.id: finding for finding in findings if finding.sample.evidence == POOLED}
+    return [{"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)} for id_ in ids]
 
 
 def _short_names(findings: Sequence[Finding]) -> dict[str, str]:
@@ -332,12 +386,11 @@ def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Comp
     return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
 
 
-def _on_other_sets(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _on_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row.
 
     The page folds all but those of the first question that is put to others.
     """
-    views = [finding for finding in findings if finding.sample.view_of]
     carried = [view for view in views if view.verdict != UNMEASURED]
     first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
     short = [view for name, view in first.items() if name not in {other.sample.evidence for other in carried}]

@@ -107,6 +107,7 @@ def environment() -> jinja2.Environment:
         probability=formatting.probability_text,
         first_sentences=formatting.first_sentences,
         slug=slug,
+        share=lambda share: f"{formatting.declared(round(100 * share, 1))}%",
         versions=lambda machine: ", ".join(f"{name} {version}" for name, version in machine.items()),
     )
     return made

@@ -47,6 +47,14 @@ SETS = {
     NURSERY: "the controlled study",
 }
 """Sets of evidence and what is in each."""
+CALLED = {
+    PUBLISHED: "the study’s own files",
+    EXTERNAL: "others’ measurements",
+    MEASURED: "models measured here or joined",
+    POOLED: "all evidence",
+    NURSERY: "the controlled study",
+}
+"""The same sets in as few words as a table has room for."""
 DECODER = "decoder"
 """What sets are of, where no other modality is asked for: the studies' statements are about decoders."""
 ALL = "all"
