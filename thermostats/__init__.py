@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.fit import compare as compare
     from thermostats.modelling.fit import fit as fit
+    from thermostats.modelling.fit import load_fit as load_fit
     from thermostats.modelling.fit_lineage import fit_lineage as fit_lineage
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
     from thermostats.modelling.heritage.prediction import predict_gain as predict_gain
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.pairs import paired as paired
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
-    from thermostats.modelling.saving import load_fit as load_fit
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.specification import specification_curve as specification_curve
     from thermostats.modelling.transition import fit_transition as fit_transition
@@ -83,7 +83,7 @@ _HOME = {
     "gain_rows": "thermostats.modelling.model_gains",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
-    "load_fit": "thermostats.modelling.saving",
+    "load_fit": "thermostats.modelling.fit",
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",

@@ -17,9 +17,9 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import Columns, columns_of, gain_columns, is_constant, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.laws import LOG, Design, Law, Prior
+from thermostats.modelling.laws import LOG, Design, Law, Prior, fits
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
 from thermostats.modelling.lines import Line, LineDesign, compare, gaussian_of, lab_statistics, line_law, points
 from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains

@@ -5,14 +5,13 @@ Checks, figures, tables and files are made by modules of their own.
 
 from __future__ import annotations
 
-import inspect
+import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, wraps
-from importlib import import_module
-from numbers import Integral, Real
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import cloudpickle
 import numpy as np
@@ -20,7 +19,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, UsageError, unknown
+from thermostats.errors import SHOWN_OF, DataError, UsageError, unknown
 from thermostats.modelling import checks, display
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.columns import columns_of, frame_of
@@ -40,11 +39,12 @@ from thermostats.modelling.draws import (
     truth_of,
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.labelled import labelled, labelled_new
-from thermostats.modelling.laws import OWN, UNITS, Call, D, Design, Law, Prior, beyond, own_law, table_of
+from thermostats.modelling.labelled import labelled_new
+from thermostats.modelling.laws import OWN, UNITS, Call, D, Design, Law, Prior, beyond, laid_out, own_law, table_of
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.sampling import Declare, Sampled
-from thermostats.next_steps import CallMade, making, methods_in_words, misused
+from thermostats.next_steps import Code, methods_in_words
+from thermostats.next_steps import call as line
 from thermostats.settings import at_level, coverage, options
 
 __all__ = ["Design", "Fit", "Law", "Prior", "fit", "law_fitted", "own_law"]
@@ -471,70 +471,49 @@ def fit(
     return replace(planned, drawn=planned.draws)
 
 
-P = ParamSpec("P")
-F = TypeVar("F", bound="Fit")
-HOME = "thermostats.modelling."
-NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
-"""What an argument of such a kind must be."""
-
-
-def laid_out(call: Call) -> Fit:
-    """The fit of a call before it draws; UsageError where the function is none of ours."""
-    module = import_module(call.module) if call.module.startswith(HOME) else None
-    function = getattr(module, call.function, None)
-    if function is None or not hasattr(function, "fits"):
-        raise UsageError("a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…")
-    fit: Fit = function.fits(**call.arguments)
-    return replace(fit, call=call)
-
-
-def fits(function: Callable[P, F]) -> Callable[P, F]:
-    """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
-    signature = inspect.signature(function)
-    standard = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
-
-    @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> F:
-        try:
-            arguments = dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError as error:
-            raise misused(function.__name__, signature, args, kwargs, error) from None
-        annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
-        arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
-        with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
-            arguments = labelled(arguments, standard)
-            fit = function(**arguments)  # type: ignore[call-arg]
-            drawn = fit.draws
-        call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
-        return replace(fit, call=call, drawn=drawn)
-
-    called.fits = function  # type: ignore[attr-defined]
-    return called
-
-
-def _argument(name: str, value: Any, annotation: str) -> Any:
-    """A table as a frame, one name as a list of one; UsageError for what is no number where one is needed."""
-    kinds = annotation.split(" | ")
-    if "pd.DataFrame" in kinds:
-        return frame_of(value)
-    if isinstance(value, str) and "Sequence[str]" in kinds and "str" not in kinds:
-        return [value]
-    if value is None:
-        if "None" not in kinds:
-            raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
-        return None
-    if kinds[0] in NUMBERS and (isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])):
-        raise UsageError("an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation)
-    if name == "seed" and value < 0:
-        raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
-    if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
-        allowed = f"names and what belongs to each: {name}={{…}}"
-        raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
-    return int(value) if kinds[0] == "int" else value
-
-
 if TYPE_CHECKING:
     from thermostats.measurement.compare import Comparison
+
+
+def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
+    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a PyMC model of your own.
+
+    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one, and for one
+    whose rows this version of the package reads otherwise.
+    """
+    from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415 - xarray
+
+    record, values = read_file(Path(path))
+    draws = Draws(
+        values=values,
+        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
+        settings=Settings(**json.loads(record["settings"])),
+        **json.loads(record["draws"]),
+    )
+    words: dict[str, Any] = json.loads(record["fit"])
+    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
+    rows = read_rows(record["rows"])
+    if law is None and model is None and record.get("call"):
+        fit = laid_out(read_call(record["call"]))
+        if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
+            step = "fit and save it again"
+            raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
+        return replace(fit, drawn=draws, **words)
+    if law is None and model is None:
+        own = "per_row" in json.loads(record["own"])
+        missing = {"model": Code("MODEL")} if own else {"law": Code("FIT.law")}
+        raise UsageError(
+            "functions are not in a saved fit",
+            where=path,
+            got=f"a fit of “{record['law']}”",
+            allowed="law= of a fit like it, or model= of your own",
+            next_step=line("load_fit", str(path), **missing),
+        )
+    chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
+    if chosen.name != record["law"]:
+        raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
+    return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)
+
 
 LINE = 'thermostats.compare({"first": FIT, "second": OTHER})'
 

@@ -23,10 +23,10 @@ from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
 from thermostats.modelling.columns import columns_of, errors_not_read, errors_of_logs, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, STANDARD, columns_once, in_order, orders_of
-from thermostats.modelling.laws import Law, Prior
+from thermostats.modelling.laws import Law, Prior, fits
 from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
 from thermostats.modelling.lineage_law import (
     DENSE,

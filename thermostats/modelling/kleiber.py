@@ -24,9 +24,9 @@ from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.modelling.columns import Columns, gain_columns, numbers, prior_scale
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
-from thermostats.modelling.laws import LOG10, Design, Law, Prior
+from thermostats.modelling.laws import LOG10, Design, Law, Prior, fits
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.lines import compare
 from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains

@@ -32,10 +32,10 @@ from thermostats.modelling.columns import (
     unit_rows,
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
 from thermostats.modelling.labelled import formula_of
-from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
+from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors, fits
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
 from thermostats.next_steps import Code, again

@@ -35,9 +35,9 @@ from thermostats.modelling.columns import (
     unit_rows,
 )
 from thermostats.modelling.draws import SEED, Array, Statement
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG as LOG_SCALE
-from thermostats.modelling.laws import Law
+from thermostats.modelling.laws import Law, fits
 from thermostats.modelling.lines import ERROR, Line, LineDesign, line_law, line_statistics
 from thermostats.plots.general import legend_above, mark, reference
 from thermostats.settings import coverage

@@ -9,9 +9,9 @@ import base64
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,12 @@ import pyarrow as pa
 import xarray
 
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling.draws import Draws, Settings
-from thermostats.modelling.fit import Fit, laid_out
-from thermostats.modelling.laws import Call, Law, own_law
-from thermostats.modelling.sampling import Declare
-from thermostats.next_steps import Code, call
+from thermostats.modelling.draws import Settings
+from thermostats.modelling.laws import Call
 from thermostats.tables.tree import Tree
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
 
 FORMAT = "thermostats fit 2"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
@@ -133,41 +133,3 @@ def read_file(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
     if record.get("format") != FORMAT:
         raise UsageError("no saved fit", got=path, allowed=f"a file that fit.save(path) wrote ({FORMAT})")
     return record, values
-
-
-def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
-    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a PyMC model of your own.
-
-    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one, and for one
-    whose rows this version of the package reads otherwise.
-    """
-    record, values = read_file(Path(path))
-    draws = Draws(
-        values=values,
-        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
-        settings=Settings(**json.loads(record["settings"])),
-        **json.loads(record["draws"]),
-    )
-    words: dict[str, Any] = json.loads(record["fit"])
-    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
-    rows = read_rows(record["rows"])
-    if law is None and model is None and record.get("call"):
-        fit = laid_out(read_call(record["call"]))
-        if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
-            step = "fit and save it again"
-            raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
-        return replace(fit, drawn=draws, **words)
-    if law is None and model is None:
-        own = "per_row" in json.loads(record["own"])
-        missing = {"model": Code("MODEL")} if own else {"law": Code("FIT.law")}
-        raise UsageError(
-            "functions are not in a saved fit",
-            where=path,
-            got=f"a fit of “{record['law']}”",
-            allowed="law= of a fit like it, or model= of your own",
-            next_step=call("load_fit", str(path), **missing),
-        )
-    chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
-    if chosen.name != record["law"]:
-        raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
-    return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)

@@ -15,7 +15,7 @@ from scipy import stats
 from thermostats.errors import UsageError, listed, unknown
 from thermostats.modelling.columns import Columns, columns_of, comparable_only, named, numbers, units_once
 from thermostats.modelling.draws import SEED, Array, Settings, summary
-from thermostats.modelling.fit import Fit, Law, fits, law_fitted
+from thermostats.modelling.fit import Fit, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
 from thermostats.modelling.heritage.law import (
@@ -42,7 +42,7 @@ from thermostats.modelling.heritage.law import (
     scaled_map,
     statistics,
 )
-from thermostats.modelling.laws import Prior
+from thermostats.modelling.laws import Prior, fits
 from thermostats.modelling.leave_out import held_out
 from thermostats.modelling.model_gains import GEOMETRY, SCALE, model_gains, moderated_errors, said_of
 from thermostats.plots import posterior
