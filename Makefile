@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Modules and tests are compiled once, also where the environment would have every process do it anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: report snapshot golden worlds test lint unit test-slow test-long coverage docs clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import resource
@@ -124,14 +125,21 @@ def finding(claim: str, **fields: object) -> dict[str, object]:
 
 def make_store(folder: Path) -> Path:
     """A data folder with one model, one run of three layers and two prompts."""
+    for name, content in _files_of_the_small_store().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return folder
+
+
+@cache
+def _files_of_the_small_store() -> dict[str, bytes]:
     measured = run()
     prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
-    store.save(table("models", model()), "models", folder / "models.csv")
-    store.save(table("prompts", *prompts), "prompts", folder / "prompts.csv")
-    store.save(table("runs", measured), "runs", folder / "measured" / "runs" / f"{measured['run_id']}.csv")
     rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
-    store.save(table("layers", *rows), "layers", folder / "measured" / "layers" / f"{measured['run_id']}.csv")
-    return folder
+    tables = {"models": [model()], "prompts": prompts, "runs": [measured], "layers": rows}
+    of_run = {"runs", "layers"}
+    places = {name: f"measured/{name}/{measured['run_id']}.csv" if name in of_run else f"{name}.csv" for name in tables}
+    return {places[name]: store.to_csv(table(name, *rows), name) for name, rows in tables.items()}
 
 
 @pytest.fixture
@@ -140,6 +148,12 @@ def tmp_path(tmp_path: Path) -> Path:
     folder = tmp_path / pasted.FOLDER
     folder.mkdir()
     return folder
+
+
+def pytest_collection_finish() -> None:
+    """What the modules of all tests hold is not gone through again at every collection of garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,8 +2,8 @@
 
 `conftest.py` looks at every refusal that a test meets, and fails the test where a line does not run. A line of Python
 runs with the table or fit of the refused call under the name that the line gives it: fits are laid out and not drawn,
-joins are dry, and what writes or measures is held against its signature. A command is parsed by the command line. What
-only the user knows stands in capitals.
+joins are dry, and what writes, measures or simulates is held against its signature. A command is parsed by the command
+line. What only the user knows stands in capitals.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ OF_THE_USER = re.compile(r"\b[A-Z][A-Z_]{2,}\b")
 ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
 """Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
-WRITES = ("measure", "report", "export", "forget")
+NOT_RUN = ("measure", "report", "export", "forget", "power")
 NAMES = {"thermostats", "pd", "np", "transformers", *dir(builtins)}
 
 
@@ -263,7 +263,7 @@ class Package:
 
     def __getattr__(self, name: str) -> Any:
         public = getattr(thermostats, name)
-        if name in WRITES:
+        if name in NOT_RUN:
             return lambda *args, **kwargs: None
         return partial(public, dry_run=True) if name == "join" else public
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from conftest import layer, model, run, table
+from conftest import layer, model, run, snapshot, table
 
 from thermostats.reporting.report import report
 from thermostats.tables import store
@@ -65,17 +67,26 @@ def write_gains(data: Path, model_id: str, gain: float, source: str = "tests") -
 def make_workplace(folder: Path, *, draws: bool = False) -> dict[str, Path]:
     """Folders `data`, `analyses` and `out` of a report on two labs, one of which has a model with a hostile name."""
     places = {name: folder / name for name in ("data", "analyses", "out")}
-    for path in places.values():
-        path.mkdir()
-    models = table("models", model("meta/small", "Meta"), model(EVIL, "TII"))
-    store.save(models, "models", places["data"] / "models.csv")
-    prompts = [{"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64, "category": "Plain"}]
-    store.save(table("prompts", *prompts), "prompts", places["data"] / "prompts.csv")
-    write_gains(places["data"], "meta/small", 0.5)
-    write_gains(places["data"], EVIL, 0.7)
-    write_analysis(places["analyses"], "C01", "Meta", p=0.03, draws=draws)
-    write_analysis(places["analyses"], "C02", "TII", p=0.02, draws=draws)
+    for name, content in _files(draws).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    places["out"].mkdir()
     return places
+
+
+@cache
+def _files(draws: bool) -> dict[str, bytes]:
+    with TemporaryDirectory() as folder:
+        data, analyses = Path(folder, "data"), Path(folder, "analyses")
+        store.save(table("models", model("meta/small", "Meta"), model(EVIL, "TII")), "models", data / "models.csv")
+        prompts = [{"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64, "category": "Plain"}]
+        store.save(table("prompts", *prompts), "prompts", data / "prompts.csv")
+        write_gains(data, "meta/small", 0.5)
+        write_gains(data, EVIL, 0.7)
+        analyses.mkdir()
+        write_analysis(analyses, "C01", "Meta", p=0.03, draws=draws)
+        write_analysis(analyses, "C02", "TII", p=0.02, draws=draws)
+        return snapshot(Path(folder))
 
 
 FITTED = '''

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -35,10 +36,10 @@ MINE = Source(
 )
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A user's folder with a model that the package lacks, two prompts with their texts, and gains of another tool."""
-    folder, measured = tmp_path / "mine", run(source="my hooks", measure_version="2")
+    folder, measured = tmp_path_factory.mktemp("joined") / "mine", run(source="my hooks", measure_version="2")
     texts = [{"prompt_set": "two", "prompt_id": name, "text": name, "category": "Plain"} for name in "ab"]
     rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
     frame = pd.DataFrame(rows).drop(columns="run_id")
@@ -47,6 +48,11 @@ def mine(tmp_path: Path) -> Path:
     facts = {"model_id": "lab/small", "source": "my hooks", "prompt_set": "two"}
     thermostats.join(frame.assign(**facts), table="layers", data=folder)
     return folder
+
+
+@pytest.fixture
+def mine(joined: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(joined, tmp_path / "mine")
 
 
 def stated(folder: Path, **other: str) -> Path:

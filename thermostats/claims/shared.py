@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +88,11 @@ class Causes:
         """Nodes that some column states."""
         return [name for name, node in self.nodes.items() if node["columns"]]
 
+    @cached_property
+    def adjusting(self) -> dict[str, list[frozenset[str]]]:
+        """Of every cause of the gain its smallest back-door sets of measured causes."""
+        return {name: self.graph.back_door(name, GAIN, self.measured) for name in self.nodes if name != GAIN}
+
 
 @cache
 def declared() -> Causes:
@@ -100,11 +105,9 @@ def declared() -> Causes:
 def adjustments(causes: Causes) -> pd.DataFrame:
     """Of every cause of the gain its smallest back-door sets of measured causes: what has to be held fixed."""
     rows = []
-    for name in causes.nodes:
-        if name != GAIN:
-            sets = causes.graph.back_door(name, GAIN, causes.measured)
-            what = "; or ".join(causes.words(each) or "nothing" for each in sets) or "not all of it is measured"
-            rows.append((causes.nodes[name]["words"], what, name in causes.measured))
+    for name, sets in causes.adjusting.items():
+        what = "; or ".join(causes.words(each) or "nothing" for each in sets) or "not all of it is measured"
+        rows.append((causes.nodes[name]["words"], what, name in causes.measured))
     return pd.DataFrame(rows, columns=["cause of the gain", "hold fixed", "measured"])
 
 
@@ -116,10 +119,7 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
     """
     parts = []
     for name in causes.measured:
-        if name in {GAIN, LAB}:
-            continue
-        sets = causes.graph.back_door(name, GAIN, causes.measured)
-        if not sets:
+        if name in {GAIN, LAB} or not (sets := causes.adjusting[name]):
             continue
         cause = _columns(causes, rows, [name])
         fixed = _columns(causes, rows, [other for other in causes.nodes if other in sets[0]])

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -112,15 +113,16 @@ class About:
     def snapshot(self) -> tuple[list[str], list[str]]:
         """Write what is kept under version control; files written and removed."""
         claims, pictures = list(self.state.scripts), {index_page.GAIN: index_page.gain_picture()}
-        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets(), illustrated=False)
+        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets, illustrated=False)
         return snapshot.snapshot(self.state.out, claims, index, self._findings(), pictures)
 
     def _index_text(self) -> str:
         state = self.state
         others = (*(name for name in (GROWTH, METHODS, DATA) if name in state.about), *state.made())
         titles = {name: PAGES[name].title if name in PAGES else name.capitalize() for name in others}
-        return index_page.index_text(self._entries(), titles, sets=self._sets(), command=state.command)
+        return index_page.index_text(self._entries(), titles, sets=self._sets, command=state.command)
 
+    @cached_property
     def _sets(self) -> list[dict[str, Any]]:
         """Sets of evidence with their models and labs."""
         rows = counted_sets(self.state.evidence.fork()).to_dict("records")

@@ -311,10 +311,10 @@ def read_bytes(path: Path, limit: int) -> bytes:
     """Content of a file; raises OSError where it cannot be read, DataError where it has more than `limit` bytes."""
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        content = stream.read(min(size, limit) + 1)
+        content = stream.read(size + 1) if size <= limit else b""
         if len(content) > size:  # it grows, or does not tell its size
             content += stream.read(limit + 1 - len(content))
-    if len(content) > limit:
+    if max(size, len(content)) > limit:
         raise DataError(
             "the file is larger than files of its kind may be",
             where=path,

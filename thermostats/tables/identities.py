@@ -67,14 +67,20 @@ def _parts(tables: Tables, runs: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, d
 def _check(runs: pd.DataFrame, tables: Tables, prompts: pd.DataFrame) -> None:
     """Raise DataError as `check_identities`, of some runs and their rows."""
     rows = {name: tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id") for name in MEASURES}
-    check_prompts(rows, runs, prompts)
-    check_places(rows)
-    check_reasons(rows)
-    check_products(rows["layers"])
-    check_amplification(rows["layers"], rows["summaries"])
-    check_heads(rows["weights"])
-    check_traces(rows["attention"], rows["layers"], rows["weights"])
-    check_means(rows["weights"], rows["summaries"])
+    there = {name: frame for name, frame in rows.items() if len(frame)}
+    check_prompts(there, runs, prompts)
+    check_places(there)
+    check_reasons(there)
+    if "layers" in there:
+        check_products(rows["layers"])
+    if "summaries" in there:
+        check_amplification(rows["layers"], rows["summaries"])
+    if "weights" in there:
+        check_heads(rows["weights"])
+    if "attention" in there:
+        check_traces(rows["attention"], rows["layers"], rows["weights"])
+    if "summaries" in there:
+        check_means(rows["weights"], rows["summaries"])
 
 
 def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
@@ -94,7 +100,7 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
 
 def check_places(rows: Tables) -> None:
     """Layers and heads are those of the model, counted from 1."""
-    for name in ("layers", "weights", "attention"):
+    for name in (each for each in ("layers", "weights", "attention") if each in rows):
         frame = rows[name]
         beyond, first = frame["layer"] > frame["n_layers"], 0 if name == "weights" else 1
         allowed = f"{first} to {{n_layers}}, the model's n_layers"

@@ -302,8 +302,9 @@ def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[
 
 def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     """Models with facts that new rows do not state as those that are there: what is not stated is no other value."""
-    stored = old.set_index(key("models"))
-    rows = new.set_index(key("models"))
+    stored, rows = old.set_index(key("models")), new.set_index(key("models"))
+    if stored.index.intersection(rows.index).empty:
+        return new
     stored = stored.reindex(rows.index)
     stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
     filled_in = {label: rows[label].where(stated[label] | stored[label].isna(), stored[label]) for label in rows}
@@ -314,6 +315,8 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
     rank = ranks(pd.concat([old[label], new[label]]) for label in key(name))
     at = places(rank[len(old) :], rank[: len(old)])
     mine, theirs = new[at >= 0], old.take(at[at >= 0])
+    if mine.empty:
+        return Plan(new, mine, 0)
     compared = [label for label in new if label not in key(name) and not (name == "runs" and label in RECORDED)]
     differs = np.zeros(len(mine), dtype=np.bool_)
     for label in compared:
@@ -325,7 +328,7 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
             next_step="join with --replace to keep the new values, or leave these rows out",
             remedy=Remedy(when="to keep the new values", option="replace"),
         )
-    return Plan(new[at < 0] if len(mine) else new, mine[differs], int((~differs).sum()))
+    return Plan(new[at < 0], mine[differs], int((~differs).sum()))
 
 
 def _differs(mine: pd.Series, theirs: pd.Series) -> NDArray[np.bool_]:

@@ -9,6 +9,7 @@ loaded gives the same bytes.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import os
 import re
@@ -292,6 +293,9 @@ RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 """What a file is called that holds the rows of one run."""
 FEW = 16
 """Rows of a run on average, below which runs are put in order row by row."""
+PARSED: dict[bytes, pd.DataFrame] = {}
+"""Tables of few cells by what they were read from, the oldest first: a join reads the same ones several times."""
+MOST_PARSED, FEW_CELLS = 64, 300_000
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
 
@@ -309,17 +313,45 @@ def load(
     """
     check_table(name)
     folder = data_folder(data)
-    files = [own_files(name, layer) for layer in layers(folder)]
+    files = [[path for path in own_files(name, layer) if _may_hold(path, runs)] for layer in layers(folder)]
+    digest = _digest(name, files, runs)
+    frame = PARSED.get(digest)
+    if frame is None:
+        frame = _of_files(name, files, folder, runs)
+        if digest and frame.size <= FEW_CELLS and _digest(name, files, runs) == digest:
+            PARSED[digest] = frame
+            while len(PARSED) > MOST_PARSED:
+                PARSED.pop(next(iter(PARSED)), None)
+    frame = frame.copy(deep=False)
+    return _with_private_texts(frame, folder) if name == "prompts" and private else frame
+
+
+def _of_files(name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None) -> pd.DataFrame:
+    """Table `name` from files by layer, those of a higher layer over those of a lower one."""
     rows = schema(name, ()).empty_table()
     for in_layer in files:
         archives = [read(path, name, runs) for path in in_layer if is_archive(path)]
-        others = read_all((path for path in in_layer if not is_archive(path) and _may_hold(path, runs)), name)
+        others = read_all((path for path in in_layer if not is_archive(path)), name)
         for parts in (archives, others):
             if parts:
                 rows = _over(_joined(parts, name), rows, name)
     paths = [path for in_layer in files for path in in_layer]
-    frame = validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
-    return _with_private_texts(frame, folder) if name == "prompts" and private else frame
+    return validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
+
+
+def _digest(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
+    """Hash of what `_of_files` depends on; empty where the files are large or cannot be read, which it says."""
+    digest = hashlib.sha256(repr((name, runs if runs is None else sorted(runs))).encode())
+    try:
+        if sum(path.stat().st_size for in_layer in files for path in in_layer) > AT_ONCE:
+            return b""
+        for number, in_layer in enumerate(files):
+            for path in in_layer:
+                content = read_bytes(path, AT_ONCE)
+                digest.update(f"\n{number} {is_archive(path)} {len(content)}\n".encode() + content)
+    except (OSError, DataError):
+        return b""
+    return digest.digest()
 
 
 def _joined(parts: Sequence[pa.Table], name: str) -> pa.Table:

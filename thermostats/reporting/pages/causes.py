@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
     page = text(
         "causes.md",
-        figure=made.figure(drawn(partial(figure, causes)), "causes.svg", CAPTION),
+        figure=made.figure(picture(), "causes.svg", CAPTION),
         n_models=len(rows),
         n_labs=rows["heritage"].nunique(),
         sets=made.table(adjustments(causes), "What has to be held fixed", "adjustments.csv"),
@@ -56,6 +56,12 @@ def files(tables: Evidence) -> dict[str, bytes]:
     )
     made.add("causes.md", page.encode())
     return made.contents
+
+
+@cache
+def picture() -> bytes:
+    """The declared graph as SVG: no row of a table is in it."""
+    return drawn(partial(figure, declared()))
 
 
 def figure(causes: Causes, axes: Axes) -> Axes:
