@@ -9,10 +9,11 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
-from thermostats.studies.nursery import third, third_at_once
+from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.study_rows import jackknife
-from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, worlds
+from thermostats.studies.nursery.third_tests import mediation
+from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, exponents_at_once, worlds
 from thermostats.tables.schemas import NURSERY
 
 RECIPES = AtLeast(groups=8)
@@ -41,7 +42,7 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe", third_at_once.exponents),
+    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe", exponents_at_once),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -74,14 +75,7 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
 @CLAIM.finding(
     "third_mediation",
     primary=THROUGH,
-    trial=Trial(
-        crossed,
-        by_mediation,
-        "recipe",
-        MEDIATED,
-        many=partial(third_at_once.mediation, quantity=INDIRECT.name),
-        version=2,
-    ),
+    trial=Trial(crossed, by_mediation, "recipe", MEDIATED, many=partial(mediation, quantity=INDIRECT.name), version=2),
     evidence=NURSERY,
     needs=RECIPES,
 )
