@@ -15,16 +15,16 @@ from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.crossed import ALIKE, RECIPE, worlds_of
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.third import (
+from thermostats.studies.nursery.third_tests import (
     NAMES,
     by_other_choices,
     by_ratios,
+    ratios_of,
     rule,
     spreads_of,
     weights_of,
     with_choices,
 )
-from thermostats.studies.nursery.third_at_once import ratios_of
 from thermostats.studies.nursery.training_choices import (
     QUARTER,
     SAVED,

@@ -7,9 +7,16 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.worlds import worlds_of_line
-from thermostats.studies.nursery import third
-from thermostats.studies.nursery.third import CORPUS, MOVED, by_all_else, by_corpus_and_others, headed
-from thermostats.studies.nursery.third_at_once import factors, factors_and_corpus
+from thermostats.studies.nursery import third, third_tests
+from thermostats.studies.nursery.third_tests import (
+    CORPUS,
+    MOVED,
+    by_all_else,
+    by_corpus_and_others,
+    factors,
+    factors_and_corpus,
+    headed,
+)
 
 SIZE, BETWEEN = 0.55, 0.2
 """What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none); recipes differ by 20%
@@ -27,7 +34,7 @@ def of_third(evidence: Evidence) -> pd.DataFrame:
 
 def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
     """Recipes of the third study, means over corpora and shapes."""
-    return third.means(third.recipes(evidence))
+    return third.over_corpora(third.recipes(evidence))
 
 
 @CLAIM.finding(
@@ -45,16 +52,16 @@ def of_crossed_recipes(evidence: Evidence) -> Result:
         "prompts": third.prompts_of_others(ends).to_dict("records"),
         "means": {third.IN_WORDS[c]: float(np.exp(y)) for c, y in third.wide(rows).mean().items()},
         "on": on_each_set(evidence, CORPUS),
-        "without": {third.IN_WORDS[name]: p for name, p in third.without_each(rows).items()},
+        "without": {third.IN_WORDS[name]: p for name, p in third_tests.without_each(rows).items()},
     }
-    return headed(by_corpus_and_others(rows), rows, third.contrasts(rows, corpus=True)).adding(words=words)
+    return headed(by_corpus_and_others(rows), rows, third_tests.contrasts(rows, corpus=True)).adding(words=words)
 
 
 def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
     """p of a factor with all models on the prompts of one corpus, each in turn."""
     found = {}
     for corpus, column in third.ON.items():
-        tests = third.tests(third.recipes(evidence, column), corpus=True)
+        tests = third_tests.tests(third.recipes(evidence, column), corpus=True)
         found[third.IN_WORDS[corpus]] = float(tests.set_index("factor").loc[factor, "p"])
     return found
 
@@ -67,11 +74,11 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:
     """Does anything but the corpus move the gain, given the corpus?"""
-    rows, table = of_third(evidence), third.contrasts(of_third(evidence), corpus=False)
+    rows, table = of_third(evidence), third_tests.contrasts(of_third(evidence), corpus=False)
     found = by_all_else(of_third_recipes(evidence))
     words = {
         "least": float(found.rows["factors"]["p"].min()),
-        "each": third.in_each(rows, found.words["factor"]).to_dict("records"),
+        "each": third_tests.in_each(rows, found.words["factor"]).to_dict("records"),
         "on": on_each_set(evidence, found.words["factor"]),
     }
     return headed(found, rows, table).adding(words=words)

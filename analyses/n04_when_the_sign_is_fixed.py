@@ -9,7 +9,7 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.third_at_once import settled
+from thermostats.studies.nursery.third_tests import settled
 from thermostats.studies.nursery.training_choices import (
     ACROSS,
     CAN_CROSS,

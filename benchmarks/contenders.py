@@ -150,8 +150,8 @@ def eager_notebook(folder: Path) -> Work:
 
 def spectra(folder: Path) -> Work:
     """This package: ‖W_V‖₂ and ‖W_O‖₂ of every layer, read from the files each time."""
-    from thermostats.measurement.architectures import lookup
     from thermostats.measurement.checkpoint import geometry, open_checkpoint
+    from thermostats.measurement.lookup import lookup
     from thermostats.measurement.spectra import layer_rows, read_config
 
     def run() -> list[float]:
@@ -229,8 +229,8 @@ def every_spectrum(folder: Path) -> Work:
 
 def row_norms(folder: Path) -> Work:
     """This package: norms of the rows of both embeddings, the one quantity that takes a single pass over its bytes."""
-    from thermostats.measurement.architectures import lookup
     from thermostats.measurement.checkpoint import open_checkpoint
+    from thermostats.measurement.lookup import lookup
     from thermostats.measurement.spectra import embedding_summaries, read_config
 
     config = read_config(folder)

@@ -16,8 +16,8 @@
 import matplotlib.pyplot as plt
 
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.gain_rows import gain_rows
 from thermostats.modelling.heritage.law import ORDER
+from thermostats.modelling.model_gains import gain_rows
 
 rows = gain_rows("penultimate_gain")
 print(rows.groupby("heritage")["model_id"].nunique().to_string())

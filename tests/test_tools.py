@@ -16,7 +16,7 @@ import thermostats
 from thermostats.cli import tools
 from thermostats.cli.tools import new_claim, new_heritage
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.gain_rows import gain_rows
+from thermostats.modelling.model_gains import gain_rows
 from thermostats.reporting import snapshot as citing
 from thermostats.reporting import state as posteriors
 from thermostats.reporting.report import report

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
-    from thermostats.modelling.comparing import compare as compare
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
+    from thermostats.modelling.fit import compare as compare
     from thermostats.modelling.fit import fit as fit
+    from thermostats.modelling.fit import load_fit as load_fit
     from thermostats.modelling.fit_lineage import fit_lineage as fit_lineage
     from thermostats.modelling.heritage.fit_heritage import fit_heritage as fit_heritage
-    from thermostats.modelling.heritage.gain_rows import gain_rows as gain_rows
     from thermostats.modelling.heritage.prediction import predict_gain as predict_gain
     from thermostats.modelling.kleiber import fit_envelope as fit_envelope
     from thermostats.modelling.kleiber import fit_kleiber as fit_kleiber
     from thermostats.modelling.lines import fit_line as fit_line
-    from thermostats.modelling.load_fit import load_fit as load_fit
     from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
+    from thermostats.modelling.model_gains import gain_rows as gain_rows
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.pairs import paired as paired
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
@@ -58,7 +58,7 @@ __version__ = "0.4.0"
 _HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.snapshot",
-    "compare": "thermostats.modelling.comparing",
+    "compare": "thermostats.modelling.fit",
     "contribute": "thermostats.tables.export",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
@@ -80,10 +80,10 @@ _HOME = {
     "fit_transition": "thermostats.modelling.transition",
     "fit_threshold": "thermostats.modelling.crowding",
     "forget": "thermostats.tables.join",
-    "gain_rows": "thermostats.modelling.heritage.gain_rows",
+    "gain_rows": "thermostats.modelling.model_gains",
     "join": "thermostats.tables.join",
     "load": "thermostats.tables.reading",
-    "load_fit": "thermostats.modelling.load_fit",
+    "load_fit": "thermostats.modelling.fit",
     "models": "thermostats.tables.reading",
     "measure": "thermostats.measurement.from_python",
     "model_rows": "thermostats.tables.model_rows",

@@ -15,7 +15,7 @@ from third_tables import made, with_third, write
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.studies import nursery as tables_that_ship
-from thermostats.studies.nursery import third
+from thermostats.studies.nursery import third, third_tests
 from thermostats.studies.nursery.crossed import (
     ALIKE,
     RECIPE,
@@ -27,7 +27,7 @@ from thermostats.studies.nursery.crossed import (
     worlds_of,
 )
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.third import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
+from thermostats.studies.nursery.third_tests import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
@@ -168,12 +168,12 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
     """Of two columns it is the paired t test; unlike means are found."""
     rng = np.random.default_rng(1)
     y = rng.normal(size=(12, 2))
-    f, df, rest, p = third.hotelling(y)
+    f, df, rest, p = third_tests.hotelling(y)
     t = stats.ttest_rel(y[:, 0], y[:, 1])
     assert (df, rest) == (1, 11) and f == pytest.approx(t.statistic**2) and p == pytest.approx(t.pvalue)
-    draws = [third.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
+    draws = [third_tests.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
     assert stats.kstest(draws, "uniform").pvalue > 0.001
-    assert third.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
+    assert third_tests.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
 
 
 def test_worlds_at_the_edge_lie_on_it() -> None:

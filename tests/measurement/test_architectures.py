@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError
-from thermostats.measurement.architectures import UnknownArchitectureError, lookup
 from thermostats.measurement.checkpoint import split
+from thermostats.measurement.lookup import lookup
+from thermostats.measurement.model_class import UnknownArchitectureError
 
 
 def test_split_turns_conv1d_and_refuses_other_shapes() -> None:

@@ -20,19 +20,11 @@ import transformers
 from packaging.version import Version
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import (
-    ARCHITECTURES,
-    LIKE_TOWERS,
-    STACKS,
-    TEXT_TOWERS,
-    Architecture,
-    UnknownArchitectureError,
-    UnsupportedArchitectureError,
-    lookup,
-)
+from thermostats.measurement.architectures import ARCHITECTURES, LIKE_TOWERS, STACKS, TEXT_TOWERS
 from thermostats.measurement.forward import decoder
+from thermostats.measurement.lookup import UNSUPPORTED, lookup
+from thermostats.measurement.model_class import Architecture, UnknownArchitectureError, UnsupportedArchitectureError
 from thermostats.measurement.proof import conformance
-from thermostats.measurement.refused import UNSUPPORTED
 
 modeling_auto = importlib.import_module("transformers.models.auto.modeling_auto")
 

@@ -18,10 +18,11 @@ import tiny
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import ARCHITECTURES, lookup, of_layer
+from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.checkpoint import split, stored_rows, value_rows
 from thermostats.measurement.forward import Decoder, as_measured, attends, input_of, mixing, submodule, tensor_of
 from thermostats.measurement.gains import OF_READING, measure_gains
+from thermostats.measurement.lookup import lookup, of_layer
 from thermostats.measurement.proof import PROOF, TOLERANCES, conformance
 from thermostats.measurement.readings import POST_NORM
 from thermostats.measurement.spectra import weights

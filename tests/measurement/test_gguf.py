@@ -20,9 +20,9 @@ import transformers
 from safetensors.numpy import load_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement.architectures import lookup
 from thermostats.measurement.execute import execute
 from thermostats.measurement.gguf_files import Converted, check_metadata, gguf_folder, record
+from thermostats.measurement.lookup import lookup
 from thermostats.measurement.spec import specs
 from thermostats.measurement.spectra import weights
 from thermostats.tables import store

@@ -9,8 +9,8 @@ from safetensors.numpy import save_file
 
 from thermostats.errors import DataError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import lookup
 from thermostats.measurement.checkpoint import published_heads, published_thirds, value_rows
+from thermostats.measurement.lookup import lookup
 from thermostats.tables.store import validate
 
 D, H, K, DH, V = 24, 4, 2, 6, 40

@@ -23,13 +23,14 @@ from typer.testing import CliRunner
 from thermostats import measure
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
-from thermostats.measurement.architectures import UnsupportedArchitectureError, eager_is_wrong
 from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.checkpoint import context
 from thermostats.measurement.engines import Job
 from thermostats.measurement.execute import planned
 from thermostats.measurement.forward import as_measured, input_of, tensor_of
 from thermostats.measurement.gains import measure_gains
+from thermostats.measurement.lookup import eager_is_wrong
+from thermostats.measurement.model_class import UnsupportedArchitectureError
 from thermostats.measurement.plan import Place
 from thermostats.measurement.proof import conformance
 from thermostats.measurement.spec import RunSpec

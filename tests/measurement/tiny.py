@@ -12,9 +12,10 @@ import pytest
 import torch
 import transformers
 
-from thermostats.measurement.architectures import ARCHITECTURES, lookup
+from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.batching import ImagePrompt, TokenisedPrompt
 from thermostats.measurement.forward import Decoder, configuration, decoder
+from thermostats.measurement.lookup import lookup
 
 torch.set_num_threads(1)  # matrices this small are slower on more
 

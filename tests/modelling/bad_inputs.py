@@ -272,30 +272,28 @@ COLUMNS = {
     "geometry not known": (REFUSED, "missing or infinite values"),
     "constant geometry": (REFUSED, "constant column decides nothing"),
 }
+READ = COLUMNS | {
+    **dict.fromkeys(
+        ("gain of zero", "gain below zero", "infinite gain"), (REFUSED, "a gain is not positive and finite")
+    ),
+    "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
+    "geometry not known": (REFUSED, "missing geometry"),
+}
+"""Of fits with one row a model (`model_gains`)."""
 UNKNOWN = {"gain not known": (REFUSED, "missing or infinite values")}
 """What several fits have in common."""
 EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     "heritage": COMMON
+    | READ
     | {
         "one lab": (REFUSED, "one lab"),
         "one model a lab": (REFUSED, "every lab has one model"),
         "two models": (REFUSED, "too few models"),
-        "gain of zero": (REFUSED, "not positive and finite"),
-        "gain below zero": (REFUSED, "not positive and finite"),
-        "infinite gain": (REFUSED, "not positive and finite"),
-        "gain not known": (SAID, "1 of 12 rows have no gain and are left out, and with them"),
-        "geometry not known": (REFUSED, "missing geometry"),
+        "gain not known": (SAID, "no gain, left out: 1 of 12 models (m0)"),
         "constant geometry": (REFUSED, "a block without variation"),
         "rank-deficient": (SAID, "geometry has rank 2 of 3 columns"),
     },
-    "kleiber": COMMON
-    | LOGARITHMS
-    | COLUMNS
-    | {
-        "one lab": (SAID, "only one lab"),
-        "one model a lab": (SAID, "one model of every lab"),
-        "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
-    },
+    "kleiber": COMMON | READ | {"one lab": (SAID, "only one lab"), "one model a lab": (SAID, "one model of every lab")},
     "transition": COLUMNS
     | {
         "one lab": (REFUSED, "no other lab to predict"),
@@ -311,22 +309,20 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "rank-deficient": (SAID, "their slopes cannot be separated"),
     },
     "crowding": COMMON
-    | LOGARITHMS
-    | COLUMNS
+    | READ
     | {
         "one lab": (REFUSED, "there is no variation between labs"),
         "one model a lab": (SAID, "does not vary within any lab"),
-        "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
         "rank-deficient": (SAID, "does not vary within any lab"),
     },
     "spectral": COMMON
-    | LOGARITHMS
-    | COLUMNS
+    | READ
     | {
         "one lab": (REFUSED, "labs are predicted from the others"),
         "one model a lab": (SAID, "one model per lab"),
         "gain not known": (SAID, "ratio known, gain not: m0000"),
         "rank-deficient": (SAID, "the ratio differs between labs only"),
+        "geometry not known": (REFUSED, "missing or infinite values"),
     },
     "invariance": COMMON
     | LOGARITHMS

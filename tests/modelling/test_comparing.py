@@ -11,9 +11,8 @@ from scipy import stats
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.comparing import compared, stacked
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.leave_out import LeftOut
+from thermostats.modelling.leave_out import LeftOut, compared, stacked
 
 
 @pytest.fixture(scope="module")

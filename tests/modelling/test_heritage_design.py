@@ -14,8 +14,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.gain_rows import gain_rows, said_of
 from thermostats.modelling.heritage.simulated import model_facts
+from thermostats.modelling.model_gains import gain_rows, said_of
 from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY
 
@@ -72,9 +72,9 @@ def test_doubtful_tables_carry_warnings() -> None:
     deficient = table.assign(d_head=64, n_heads=table["n_layers"] * 2)
     assert warned(deficient, "rank 1 of 2")
     assert fitted(deficient).design.bases["geometry"].shape == (12, 1)
-    assert warned(
-        table.assign(gain=[None, 1.2] + [1.0] * 10), "1 of 12 rows have no gain and are left out, and with them"
-    )
+    assert warned(table.assign(gain=[None, 1.2] + [1.0] * 10), "no gain, left out: 1 of 12 models (lab000/model0000)")
+    some = prompted(table)
+    assert warned(some.assign(gain=some["gain"].where(some.index > 0)), "1 of 36 rows have no gain and are left out")
     assert warned(table.assign(heritage=list("aaabcdefghij")), "only one lab has two")
     assert warned(prompted(table, 1), "every model has a single row")
     assert warned(prompted(table).iloc[2:], "1 models have a single row")

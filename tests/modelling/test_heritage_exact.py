@@ -11,7 +11,6 @@ from scipy import stats
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.gain_rows import gain_rows
 from thermostats.modelling.heritage.law import (
     ORDER,
     SKEW,
@@ -23,6 +22,7 @@ from thermostats.modelling.heritage.law import (
     quantities,
 )
 from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
+from thermostats.modelling.model_gains import gain_rows
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 

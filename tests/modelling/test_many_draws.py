@@ -10,7 +10,8 @@ from scipy.special import expit
 import thermostats
 from thermostats.modelling import checks, sampling
 from thermostats.modelling.draws import Draws, Settings, of_chains
-from thermostats.modelling.fit import Fit, own_law
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.laws import own_law
 from thermostats.modelling.sampling import Sampled
 
 SIZE, N = 50, 7

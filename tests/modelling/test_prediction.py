@@ -12,7 +12,7 @@ import pytest
 from conftest import command
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.architectures import UnknownArchitectureError, UnsupportedArchitectureError
+from thermostats.measurement.model_class import UnknownArchitectureError, UnsupportedArchitectureError
 from thermostats.measurement.plan import config_facts
 from thermostats.modelling.heritage import prediction
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out

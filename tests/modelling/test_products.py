@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from thermostats import fit_heritage
-from thermostats.modelling import products
+from thermostats.modelling import gaussian
 from thermostats.modelling.draws import Settings
+from thermostats.modelling.gaussian import Alike, Products
 from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
-from thermostats.modelling.products import Alike, Products
 
 
 def matrix(groups: int, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -45,7 +45,7 @@ def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPat
     model = fit.model
     assert isinstance(model.products, Alike)
     one = model.sample(seed=1, settings=few)
-    monkeypatch.setattr(products, "SHARE", 0.0)
+    monkeypatch.setattr(gaussian, "MOST_DISTINCT", 0.0)
     again = dataclasses.replace(model)
     assert isinstance(again.products, Products)
     two = again.sample(seed=1, settings=few)

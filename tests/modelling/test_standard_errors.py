@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
+from thermostats.modelling.importance import moderated
 from thermostats.modelling.leave_out import held_out
 
 

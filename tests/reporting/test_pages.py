@@ -451,11 +451,11 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
 
 def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from thermostats.modelling import draws
-    from thermostats.reporting.pages import methods
+    from thermostats.reporting.build import methods_text
 
     assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(out / "methods.md")
     monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
-    assert "below 123" in methods.methods_text()
+    assert "below 123" in methods_text()
 
 
 MOST_WORDS = 1200

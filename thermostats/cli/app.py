@@ -361,32 +361,12 @@ def ls(
     Example: `thermostats ls columns models`, `thermostats ls models --family pythia`,
     `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
     """
-    if what not in LISTS:
-        near = next(iter(get_close_matches(what, LISTS, 1)), "models")
-        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=f"thermostats ls {near}")
-    if table is not None:
-        if what != "columns":
-            step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"
-            raise UsageError("only columns are listed by table", got=f"{what} {table}", next_step=step)
-        check_table(table, DESCRIBED)
-    if (lab or family) and what not in {"models", "runs"}:
-        raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
+    _check_listing(what, table, by_lab=bool(lab or family), paths=paths)
     if yours:
         folders.own_folder(data)
-    if paths and what != "models":
-        raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
     folders.data_folder(data)
     if paths:
-        rows_of = [{"path": str(path)} for path in folders.shipped_models()]
-        if not rows_of:
-            raise DataError(
-                "the trained models are in the repository, not in the installed package",
-                where=folders.shipped("data"),
-                next_step="clone the repository, or name a model of the hub: "
-                "thermostats measure EleutherAI/pythia-70m --data mine",
-            )
-        print_json(rows_of) if as_json else print(*(row["path"] for row in rows_of), sep="\n")
-        say_next("thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json))
+        _list_folders(as_json)
         return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     if analyses is not None and what == "claims":
@@ -406,6 +386,36 @@ def ls(
 
         print(*apart(), sep="\n", file=sys.stderr)
     say_next(step, data=data, visible=watched(as_json))
+
+
+def _check_listing(what: str, table: str | None, *, by_lab: bool, paths: bool) -> None:
+    """UsageError for a list that does not exist, or for what is listed otherwise."""
+    if what not in LISTS:
+        near = next(iter(get_close_matches(what, LISTS, 1)), "models")
+        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=f"thermostats ls {near}")
+    if table is not None:
+        if what != "columns":
+            step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"
+            raise UsageError("only columns are listed by table", got=f"{what} {table}", next_step=step)
+        check_table(table, DESCRIBED)
+    if by_lab and what not in {"models", "runs"}:
+        raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
+    if paths and what != "models":
+        raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
+
+
+def _list_folders(as_json: bool) -> None:
+    """Folders of the trained models that a checkout has; DataError where the package is installed."""
+    rows = [{"path": str(path)} for path in folders.shipped_models()]
+    if not rows:
+        raise DataError(
+            "the trained models are in the repository, not in the installed package",
+            where=folders.shipped("data"),
+            next_step="clone the repository, or name a model of the hub: "
+            "thermostats measure EleutherAI/pythia-70m --data mine",
+        )
+    print_json(rows) if as_json else print(*(row["path"] for row in rows), sep="\n")
+    say_next("thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json))
 
 
 @app.command()
@@ -508,7 +518,8 @@ def findings(
     from thermostats.cli import listing  # noqa: PLC0415 - Arrow
 
     rows = listing.findings(out, claims or (), evidence)
-    listed = rows if as_json else [{**row, **listing.for_reading(row)} for row in rows]
+    first = {row["finding"] for row in listing.findings(out, claims or ()) if row["headline"]}
+    listed = rows if as_json else [{**row, **listing.for_reading(row, first)} for row in rows]
     columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import eager_is_wrong
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.checkpoint import geometry, published_heads, split
 from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
+from thermostats.measurement.lookup import eager_is_wrong
 from thermostats.measurement.plan import check_batches
 from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
 from thermostats.measurement.spectra import norms

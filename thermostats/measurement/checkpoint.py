@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from thermostats.errors import DataError
-from thermostats.measurement.architectures import Architecture, Config, config_of, of_layer
+from thermostats.measurement.lookup import config_of, of_layer
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.tables.folders import CONFIG, read_bytes
 from thermostats.tables.folders import INDEX as INDEX_BYTES
 

@@ -16,9 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from thermostats.errors import DataError
-from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.forward import Decoder, attends, decoder, submodule
+from thermostats.measurement.lookup import config_of
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.model_row import POSITION_TABLES, feed_forward, learns_positions
 from thermostats.measurement.readings import RMS_NORMS
 from thermostats.measurement.spectra import embedding_of, find, unembedding

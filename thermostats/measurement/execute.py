@@ -20,10 +20,10 @@ from huggingface_hub.errors import CacheNotFound
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError, not_installed
 from thermostats.measurement import hub, session
-from thermostats.measurement.architectures import eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines import Engine, Inline, Job, Local
 from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder, download_bytes
+from thermostats.measurement.lookup import eager_is_wrong, lookup
 from thermostats.measurement.model_row import check_quantised, check_switches, stored_dtype
 from thermostats.measurement.plan import (
     Need,

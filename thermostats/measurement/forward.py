@@ -17,9 +17,10 @@ from transformers import PreTrainedModel
 from transformers.activations import NewGELUActivation
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
-from thermostats.measurement.architectures import Architecture, Config, config_of, direction_is_open
 from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
 from thermostats.measurement.checkpoint import context, geometry, rope_type, ropes
+from thermostats.measurement.lookup import config_of, direction_is_open
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.readings import reads_centred
 
 FEW_NUMBERS = 2**16

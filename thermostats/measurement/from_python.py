@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError, UsageError, first_line, listed, nearest, not_installed, unknown
-from thermostats.measurement.architectures import Architecture, lookup
 from thermostats.measurement.forward import Decoder, as_measured, decoder, example, on_exit, running, without_cache
 from thermostats.measurement.loading import load
+from thermostats.measurement.lookup import lookup
+from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import MeasurementPlan
 from thermostats.measurement.proof import TOLERANCES, relative_difference
 from thermostats.measurement.spec import PRECISIONS, TYPES, WHAT, RunSpec, check_device, check_here, check_set, spec_of

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import Architecture, config_of
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.forward import (
     CENTRED,
@@ -31,6 +30,8 @@ from thermostats.measurement.forward import (
     padded,
     recording,
 )
+from thermostats.measurement.lookup import config_of
+from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import check_batches
 from thermostats.measurement.readings import POST_NORM, reads_centred
 from thermostats.tables.schemas import TABLES

@@ -26,7 +26,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from thermostats.errors import UsageError
-from thermostats.measurement.architectures import Architecture, Config, config_of, lookup, of_layer
 from thermostats.measurement.checkpoint import (
     BUFFERS,
     NO_NUMBERS,
@@ -39,6 +38,8 @@ from thermostats.measurement.checkpoint import (
 )
 from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.gguf_files import record
+from thermostats.measurement.lookup import config_of, lookup, of_layer
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.readings import subtracts_mean
 from thermostats.measurement.spectra import read_config
 

@@ -13,13 +13,13 @@ import torch
 import transformers
 from numpy.typing import NDArray
 
-from thermostats.measurement.architectures import lookup
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import tokenise
 from thermostats.measurement.checkpoint import StoredTensor
 from thermostats.measurement.forward import Decoder, configuration, decoder
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights
+from thermostats.measurement.lookup import lookup
 from thermostats.measurement.sheaf import transitions
 from thermostats.measurement.spectra import embedding_rows, layer_rows
 from thermostats.tables import store

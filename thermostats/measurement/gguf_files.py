@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from thermostats.errors import DataError, ThermostatsError, UsageError, first_line, not_installed
-from thermostats.measurement.architectures import Architecture, Config, lookup
 from thermostats.measurement.checkpoint import ORIGINAL, SINGLE, UNLOADABLE, geometry, ropes
 from thermostats.measurement.gguf_parts import SUFFIX, parts, stem
+from thermostats.measurement.lookup import lookup
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.tables.folders import only_writer
 from thermostats.tables.store import cache_folder
 

@@ -11,10 +11,11 @@ import transformers
 from torch import nn
 
 from thermostats.errors import DataError, TransientError, UsageError, first_line
-from thermostats.measurement.architectures import Architecture, eager_is_wrong, lookup
 from thermostats.measurement.checkpoint import BUFFERS, UNLOADABLE, open_checkpoint
 from thermostats.measurement.forward import Decoder, decoder
 from thermostats.measurement.hub import ModelFolder
+from thermostats.measurement.lookup import eager_is_wrong, lookup
+from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import check_memory, class_config
 from thermostats.measurement.spectra import read_config
 

@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.architectures import Architecture, Config, UnsupportedArchitectureError, config_of, lookup
 from thermostats.measurement.checkpoint import (
     BUFFERS,
     NO_NUMBERS,
@@ -27,6 +26,8 @@ from thermostats.measurement.checkpoint import (
 )
 from thermostats.measurement.gguf_files import UNROUNDED, record
 from thermostats.measurement.hub import ModelFolder
+from thermostats.measurement.lookup import config_of, lookup
+from thermostats.measurement.model_class import Architecture, Config, UnsupportedArchitectureError
 from thermostats.measurement.readings import norm_kind
 from thermostats.measurement.spec import AGAIN, SAME, WHAT, RunSpec
 from thermostats.measurement.spectra import Tensors, embedding_of, find, read_config, unembedding

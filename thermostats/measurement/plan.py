@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line, not_installed
-from thermostats.measurement.architectures import Architecture, Config, config_of, lookup
 from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import UNLOADABLE, geometry, open_checkpoint
+from thermostats.measurement.lookup import config_of, lookup
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.model_row import FEED_FORWARD
 from thermostats.measurement.spec import MADE, WHAT, RunSpec, is_shipped_set
 from thermostats.measurement.spectra import read_config
@@ -32,10 +33,11 @@ from collections.abc import Mapping
 import pandas as pd
 
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import ARCHITECTURES, STACKS, UnknownArchitectureError
+from thermostats.measurement.architectures import ARCHITECTURES, STACKS
 from thermostats.measurement.checkpoint import doubled
 from thermostats.measurement.gguf_parts import is_gguf, stem
 from thermostats.measurement.hub import ModelFolder, config_folder, local_folder, model_folder
+from thermostats.measurement.model_class import UnknownArchitectureError
 from thermostats.measurement.model_row import (
     MEASURE_VERSION,
     check_name,

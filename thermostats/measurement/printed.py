@@ -14,6 +14,7 @@ from thermostats.errors import UsageError, not_installed
 from thermostats.measurement.spec import (
     RETRIES,
     SPEC,
+    RunSpec,
     check_device,
     check_here,
     check_set,
@@ -56,18 +57,10 @@ def measure_models(
     check_device(settings.device, chosen.get("device_map"))
     if settings.name == "local":
         check_here(settings.device)
+    fields = {**options, **{name: chosen[name] for name in SPEC if name in chosen}}
     try:
-        fields = {**options, **{name: chosen[name] for name in SPEC if name in chosen}}
-        wanted = specs(models, {**fields, "cache": None if budget is None else str(own_cache())})
-        wanted = in_shard(wanted, shard)
-        sets = {spec.prompts for spec in wanted}
-        for prompts in sets:
-            check_set(prompts, tables)
-        _check_places([spec.model for spec in wanted])
-        from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
-
-        for prompts in sets:
-            load_prompts(prompts, tables)
+        fields["cache"] = None if budget is None else str(own_cache())
+        wanted = _checked(in_shard(specs(models, fields), shard), tables)
         from thermostats.measurement.engines import Inline  # noqa: PLC0415 - needs the extra
         from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
         from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415 - as above
@@ -78,8 +71,7 @@ def measure_models(
     folder = tables if dry_run else folders.writable_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     limits = {"retries": chosen.get("retries", RETRIES), "budget": budget}
-    alone = len(wanted) == 1 and settings.name == "local"
-    outcomes = []
+    alone, outcomes = len(wanted) == 1 and settings.name == "local", list[Any]()
     display = Bars() if sys.stderr.isatty() else ProgressLines()
     with display.bars:
         engine = (Inline if alone else open_engine)(settings, folder, display.report)
@@ -96,6 +88,19 @@ def check_installed() -> None:
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
             raise ImportError(f"No module named {name!r}")
+
+
+def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
+    """The specs, where their prompts are sets that can be read and a model of them may be there; else a UsageError."""
+    sets = {spec.prompts for spec in wanted}
+    for prompts in sets:
+        check_set(prompts, tables)
+    _check_places([spec.model for spec in wanted])
+    from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
+
+    for prompts in sets:
+        load_prompts(prompts, tables)
+    return wanted
 
 
 def _check_places(models: Sequence[str]) -> None:

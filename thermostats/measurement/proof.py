@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.architectures import config_of, of_layer
 from thermostats.measurement.checkpoint import clipped_at, geometry, split
 from thermostats.measurement.forward import (
     Decoder,
@@ -38,6 +37,7 @@ from thermostats.measurement.forward import (
     without_cache,
 )
 from thermostats.measurement.gains import RATIOS, Measured
+from thermostats.measurement.lookup import config_of, of_layer
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from thermostats.measurement.architectures import Architecture, Config, config_of
 from thermostats.measurement.checkpoint import decode
+from thermostats.measurement.lookup import config_of
+from thermostats.measurement.model_class import Architecture, Config
 
 RMS_NORMS = ("t5", "mt5", "umt5", "mamba", "mamba2", "falcon_mamba", "lfm2", "lfm2_moe")
 """Classes with RMSNorm whose configurations do not call its ε so."""

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from thermostats.errors import UsageError
-from thermostats.measurement.architectures import config_of
 from thermostats.measurement.checkpoint import geometry, open_checkpoint, query_to_kv_head, value_rows
 from thermostats.measurement.gauge import CAPS, ModelWeights, fold_norms, read_weights
+from thermostats.measurement.lookup import config_of
 from thermostats.measurement.model_row import POSITION_TABLES
 from thermostats.measurement.readings import subtracts_mean
 

@@ -20,8 +20,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from thermostats.errors import DataError
 from thermostats.measurement import spectra
-from thermostats.measurement.architectures import lookup
 from thermostats.measurement.checkpoint import open_checkpoint
+from thermostats.measurement.lookup import lookup
 from thermostats.measurement.plan import MeasurementPlan, PlannedRun, missing_tables, plan, recorded_rows
 from thermostats.measurement.prompts import processed
 from thermostats.measurement.sheaf import transitions

@@ -23,7 +23,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError, ThermostatsError, reason
-from thermostats.measurement.architectures import HEADLESS, Architecture, Config, config_of, lookup, of_layer, stack_of
 from thermostats.measurement.checkpoint import (
     StoredTensor,
     decode,
@@ -37,6 +36,8 @@ from thermostats.measurement.checkpoint import (
     weight_files,
 )
 from thermostats.measurement.gguf_files import record
+from thermostats.measurement.lookup import HEADLESS, config_of, lookup, of_layer, stack_of
+from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.readings import AsRead, as_read, balanced
 from thermostats.tables.folders import CONFIG, read_bytes
 from thermostats.tables.store import cache_folder

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.architectures import BOTH_WAYS, Config, config_of
 from thermostats.measurement.checkpoint import rope_type, ropes
+from thermostats.measurement.lookup import BOTH_WAYS, config_of
+from thermostats.measurement.model_class import Config
 from thermostats.next_steps import command
 from thermostats.tables import store
 from thermostats.tables.identities import COUNTED

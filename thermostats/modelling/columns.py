@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,65 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
+def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
+    """Standard errors of the outcome as given, of every row: a column's, or one for all.
+
+    Raises UsageError for a column that is not there, and for errors that are missing or below 0.
+    """
+    if isinstance(se, str):
+        columns_of(rows, se)
+    elif isinstance(se, bool) or not isinstance(se, Real):
+        name = f"{outcome}_se"
+        step = f"put them into a column: {again(Code(f'df.assign(**{{{written(name)}: ERRORS}})'), se=name)}"
+        what, allowed = "a standard error is a column or a number", "the name of a column, or a number from 0"
+        raise UsageError(what, where="se", got=type(se).__name__, allowed=allowed, next_step=step)
+    column = rows[se] if isinstance(se, str) else pd.Series(float(se), index=rows.index)
+    lacking = column.isna()
+    if lacking.any():
+        units = named(set(rows.loc[lacking, "model_id"].astype(str)), 5) if "model_id" in rows else ""
+        raise UsageError(
+            "a standard error is missing",
+            where=se,
+            got=f"none of {units}" if units else f"{int(lacking.sum())} of {len(rows)} rows have none",
+            allowed="a standard error of every row; 0 is an outcome without error",
+            next_step=f'df = df.dropna(subset=["{se}"])',
+        )
+    errors = numbers(column, str(se), least=1)
+    if (errors < 0).any():
+        raise UsageError("a standard error below 0", where=se, got=f"{errors.min():g}", allowed="0 or above")
+    return errors
+
+
+def errors_of_logs(rows: pd.DataFrame, se: str | float, outcome: str, values: Array) -> tuple[Array, str]:
+    """Standard errors of log outcomes by the delta method, se/outcome, and the sentence that says so.
+
+    Raises UsageError as `stated`, and for an error that is not below its outcome: its logarithm has no such error.
+    """
+    errors = stated(rows, se, outcome)
+    if (large := errors >= values).any():
+        first = int(np.flatnonzero(large)[0])
+        divided = f'{se}=df["{se}"] / 100' if isinstance(se, str) else f"{outcome}_se={se} / 100"
+        raise UsageError(
+            f"is this the standard error of {outcome}? It is not smaller than {outcome} itself",
+            where=se,
+            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {int(large.sum())} of {values.size} such rows",
+            allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than {outcome}",
+            next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left out",
+        )
+    return errors / values, f"errors of logs by the delta method: {se} / {outcome}"
+
+
+def errors_not_read(table: pd.DataFrame, outcome: str, se: str | float | None, *others: str) -> list[str]:
+    """What a table says of errors and the fit does not read."""
+    if se is None:
+        return [
+            f'{column} is not read: se="{column}" takes it as known' for column in (f"{outcome}_se",) if column in table
+        ]
+    if left := [name for name in others if name in table]:
+        return [f"not read with se: {', '.join(left)}"]
+    return []
+
+
 OURS = {
     "model": "model_id",
     "lab": "heritage",
@@ -352,7 +412,7 @@ class Columns:
 
 
 def gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
-    """The columns of a law of gains, one row per model: what `log_gains_of_models` reads under the package's names."""
+    """The columns of a law of gains, one row per model: what `model_gains` reads under the package's names."""
     lab = named.get("lab")
     return Columns(
         call=function,

@@ -17,12 +17,12 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import Columns, columns_of, gain_columns, is_constant, labels, named, numbers
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.heritage.gain_rows import ModelRows, log_gains_of_models
-from thermostats.modelling.laws import LOG, Design, Law, Prior
+from thermostats.modelling.laws import LOG, Design, Law, Prior, fits
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
 from thermostats.modelling.lines import Line, LineDesign, compare, gaussian_of, lab_statistics, line_law, points
+from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains
 from thermostats.plots.general import ABOVE, log_axis, reference, scatter_labelled
 
 SCALE = 0.5
@@ -46,15 +46,14 @@ STEPS: dict[str, Statement] = {
 }
 
 
-def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> ModelRows:
+def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> ModelGains:
     """The rows of `fit_crowding`: besides rho its logarithm, in all and within and between labs, each about its mean.
 
     Raises as it does. `chosen`: source, error_from, prompt_counts.
     """
-    columns_of(table, "rho")
-    models = log_gains_of_models(table, estimand, least=5, **chosen)
-    frame, warnings = models.table.reset_index(drop=True), list(models.warnings)
-    rho = numbers(frame["rho"], "rho", positive=True, varied=True)
+    models = _models_of(table, estimand, 5, quantities=["rho"], **chosen)
+    frame, warnings = models.table, list(models.warnings)
+    rho = numbers(frame["rho"], "rho", varied=True)
     labs, x = frame["heritage"].astype(str), pd.Series(np.log(rho))
     if labs.nunique() < 2:
         raise UsageError(
@@ -69,6 +68,23 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
         warnings.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
     rows = frame.assign(rho=rho, log_rho=x, within=x - lab_mean, between=lab_mean - x.mean(), centred=x - x.mean())
     return replace(models, table=rows, warnings=tuple(warnings))
+
+
+def _models_of(
+    table: pd.DataFrame, estimand: str, least: int, *, quantities: Sequence[str] = (), **chosen: Any
+) -> ModelGains:
+    """One row per model, with its lab and a known error; UsageError for fewer than `least`, and gains all the same."""
+    models = model_gains(
+        table,
+        estimand,
+        outcome=estimand,
+        errors=known_errors,
+        names=["heritage"],
+        quantities=quantities,
+        preference=Preference(**chosen),
+    )
+    numbers(models.table["log_gain"], f"log {estimand}", least=least, varied=True)
+    return models
 
 
 @fits
@@ -86,10 +102,14 @@ def fit_crowding(
 ) -> Fit:
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
 
-    `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` and `density` (ρ) name its columns;
-    the rest as in `log_gains_of_models`. Quantities: within (b_w), between (b_b), their difference,
-    lab_sd, residual_sd; a slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
-    (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave one lab out).
+    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`): `outcome`, `model`,
+    `lab` and `density` (ρ) name its columns, and `<outcome>_sd` (divisor n − 1) with `n_prompts`, where there, the
+    errors. `source`: files to take, in order of preference, all but the controlled study by default. `error_from`: the
+    gain whose relative spread stands in where that of the outcome is not known. `prompt_counts`: prompts of each prompt
+    set, for averages that have no number of prompts, whose standard deviations then count as published (divisor n).
+    Quantities: within (b_w), between (b_b), their difference, lab_sd, residual_sd; a slope is the change of log gain
+    when ρ grows by a factor e. Tables: `models`, and `rivals` (constant, slope, step, slopes within and between apart:
+    evidence, leave one model out, leave one lab out).
 
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
@@ -161,7 +181,7 @@ def fit_threshold(
     return _fitted(law, crowded, seed, columns)
 
 
-def _fitted(law: Law, crowded: ModelRows, seed: int, columns: Columns) -> Fit:
+def _fitted(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fit:
     return law_fitted(
         law,
         crowded.table,
@@ -361,7 +381,7 @@ PRIORS = (
 
 def spectral_rows(
     table: pd.DataFrame, ratios: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any
-) -> ModelRows:
+) -> ModelGains:
     """Join gains and ratios, as `fit_spectral` takes them and with its errors; the column log_ratio has the latter.
 
     `chosen`: source, error_from, prompt_counts.
@@ -370,15 +390,14 @@ def spectral_rows(
     names = labels(ratios["model_id"], "model_id")
     ratio = pd.Series(numbers(ratios["ratio"], "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
-    models = log_gains_of_models(table[table["model_id"].isin(list(logs.index))], estimand, least=LEAST, **chosen)
-    rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs)).reset_index(drop=True)
+    models = _models_of(table[table["model_id"].isin(list(logs.index))], estimand, LEAST, **chosen)
+    rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
     if (labs := rows["heritage"].nunique()) < 2:
         raise UsageError(
             "labs are predicted from the others", where="heritage", got=f"{labs} labs", allowed="2 labs or more"
         )
     numbers(rows["log_ratio"], "log ratio", varied=True)
-    numbers(rows["log_gain"], "log gain", varied=True)
-    warnings = (*models.warnings, *_warnings(table, ratios, logs, rows, estimand))
+    warnings = (*models.warnings, *_warnings(table, ratios, logs, models, estimand))
     return replace(models, table=rows, warnings=warnings)
 
 
@@ -395,8 +414,9 @@ def fit_spectral(
 ) -> Fit:
     """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same without z.
 
-    `table`: rows of `features`, as `log_gains_of_models` takes them; `ratios`: one row per model (`model_id`, `ratio`,
-    and `doubt`, what may be doubted of it, empty for none); of several rows of one model the mean log ratio is taken.
+    `table`, `source`, `error_from`, `prompt_counts` as in `fit_crowding`; `ratios`: one row per model (`model_id`,
+    `ratio`, and `doubt`, what may be doubted of it, empty for none); of several rows of a model the mean log ratio is
+    taken.
     Quantities: slope (change of log gain over one SD of z), elasticity (over an e-fold of the ratio), lab_sd,
     residual_sd. Tables: `left_out` (each lab predicted by the others with and without the ratio, intervals, sign right
     or not), `rivals` (evidence, leave one model out and leave one lab out), `across_labs` (what they come to, in one
@@ -446,13 +466,14 @@ def _spectral_statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str,
 
 
 def _warnings(
-    table: pd.DataFrame, ratios: pd.DataFrame, logs: pd.Series, rows: pd.DataFrame, estimand: str
+    table: pd.DataFrame, ratios: pd.DataFrame, logs: pd.Series, models: ModelGains, estimand: str
 ) -> Iterator[str]:
     """Models that lack one of the two, matrices that are not W_V, labs that tell little."""
+    rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
     taken = set(rows["model_id"])
     if without := set(logs.index) - taken:
         yield "ratio known, gain not: " + named(without, len(without))
-    held = table["source"].isin(set(rows["source"])) & table[estimand].notna()
+    held = table["source"].isin({*models.sources, ""}) & table[estimand].notna()
     if without := set(table.loc[held, "model_id"]) - set(logs.index):
         yield "gain known, ratio not: " + named(without, MOST_NAMED)
     several = ratios.loc[ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"]

@@ -17,9 +17,9 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.columns import at_position, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale
+from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, fits
 from thermostats.modelling.populations import cells, contrasts, numbered, refuse_large, sources_of
 from thermostats.plots.general import forest
 

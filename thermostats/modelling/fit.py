@@ -5,14 +5,13 @@ Checks, figures, tables and files are made by modules of their own.
 
 from __future__ import annotations
 
-import inspect
+import io
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial, wraps
-from importlib import import_module
-from numbers import Integral, Real
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import cloudpickle
 import numpy as np
@@ -20,10 +19,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, UsageError, listed, unknown
+from thermostats.errors import SHOWN_OF, DataError, UsageError, unknown
 from thermostats.modelling import checks, display
 from thermostats.modelling.checks import Gate
-from thermostats.modelling.columns import columns_of, frame_of, labels, numbers
+from thermostats.modelling.columns import columns_of, frame_of
 from thermostats.modelling.draws import (
     KIND,
     SEED,
@@ -40,11 +39,12 @@ from thermostats.modelling.draws import (
     truth_of,
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.labelled import labelled, labelled_new
-from thermostats.modelling.laws import OWN, Call, D, Design, Law, Prior, beyond, table_of
-from thermostats.modelling.leave_out import LeftOut, leave_one_out
+from thermostats.modelling.labelled import labelled_new
+from thermostats.modelling.laws import OWN, UNITS, Call, D, Design, Law, Prior, beyond, laid_out, own_law, table_of
+from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.sampling import Declare, Sampled
-from thermostats.next_steps import CallMade, making, methods_in_words, misused
+from thermostats.next_steps import Code, methods_in_words
+from thermostats.next_steps import call as line
 from thermostats.settings import at_level, coverage, options
 
 __all__ = ["Design", "Fit", "Law", "Prior", "fit", "law_fitted", "own_law"]
@@ -53,8 +53,6 @@ SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are right to ±0.013."""
-UNITS = ("heritage", "model_id")
-"""Columns of units that are left out where a table has them."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
@@ -473,173 +471,90 @@ def fit(
     return replace(planned, drawn=planned.draws)
 
 
-def own_law(
-    model: Declare,
-    *,
-    per_row: Sequence[str],
-    outcome: str = "y",
-    constants: Mapping[str, Any] | None = None,
-    statements: Mapping[str, Statement] | None = None,
-    units: Sequence[str] = UNITS,
-) -> Law:
-    """The law of a PyMC model of your own; arguments as in `fit`."""
-    if not callable(model):
-        raise UsageError(
-            "a model is a function", where="model", got=repr(model)[:SHOWN_OF], allowed="def model(data): …"
-        )
-    columns = tuple(listed(per_row, "per_row") or ())
-    if taken := {*columns, outcome, f"{outcome}_observed"} & set(constants or {}):
-        raise UsageError("a constant has the name of a column", got=", ".join(sorted(taken)), next_step="rename it")
-    return Law(
-        name=getattr(model, "__name__", "model"),
-        of=partial(_own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
-        quantities=lambda values, design: dict(values),
-        statements=statements or {},
-        units=tuple(listed(units, "units") or ()),
+if TYPE_CHECKING:
+    from thermostats.measurement.compare import Comparison
+
+
+def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
+    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a PyMC model of your own.
+
+    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one, and for one
+    whose rows this version of the package reads otherwise.
+    """
+    from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415 - xarray
+
+    record, values = read_file(Path(path))
+    draws = Draws(
+        values=values,
+        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
+        settings=Settings(**json.loads(record["settings"])),
+        **json.loads(record["draws"]),
     )
-
-
-def _plain(value: Any) -> Any:
-    """A constant as a model takes it: lists as arrays, numbers of numpy as Python's."""
-    if isinstance(value, (list, tuple, pd.Series)):
-        value = np.asarray(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OwnDesign(Design):
-    """The data of a PyMC model of your own."""
-
-    declare: Declare
-    per_row: tuple[str, ...]
-    outcome: str
-    constants: Mapping[str, Any]
-    """Further entries of the data."""
-    levels: Mapping[str, tuple[str, ...]]
-    """Of every column of text its values."""
-
-    @property
-    def declared(self) -> Mapping[str, Any]:
-        """The arguments of `own_law` but for the model and its statements."""
-        return {"per_row": self.per_row, "outcome": self.outcome, "constants": dict(self.constants)}
-
-    def of_new(self, rows: pd.DataFrame) -> OwnDesign:
-        """Other rows; unseen values of text come after those of the fit."""
-        values = np.zeros(len(rows))
-        return _own_after(self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels)
-
-
-def _own_of(
-    declare: Declare, per_row: tuple[str, ...], outcome: str, constants: Mapping[str, Any], rows: pd.DataFrame
-) -> OwnDesign:
-    """Columns as arrays, text numbered."""
-    columns_of(rows, *per_row)
-    if not pd.api.types.is_numeric_dtype(rows[outcome]):
+    words: dict[str, Any] = json.loads(record["fit"])
+    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
+    rows = read_rows(record["rows"])
+    if law is None and model is None and record.get("call"):
+        fit = laid_out(read_call(record["call"]))
+        if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
+            step = "fit and save it again"
+            raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
+        return replace(fit, drawn=draws, **words)
+    if law is None and model is None:
+        own = "per_row" in json.loads(record["own"])
+        missing = {"model": Code("MODEL")} if own else {"law": Code("FIT.law")}
         raise UsageError(
-            "an outcome that is no numbers", where=outcome, got=rows[outcome].iloc[0], allowed="a column of numbers"
+            "functions are not in a saved fit",
+            where=path,
+            got=f"a fit of “{record['law']}”",
+            allowed="law= of a fit like it, or model= of your own",
+            next_step=line("load_fit", str(path), **missing),
         )
-    texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
-    return _own_after(declare, per_row, outcome, constants, rows, _as_array(rows[outcome]), dict.fromkeys(texts, ()))
+    chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
+    if chosen.name != record["law"]:
+        raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
+    return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)
 
 
-def _own_after(
-    declare: Declare,
-    per_row: tuple[str, ...],
-    outcome: str,
-    constants: Mapping[str, Any],
-    rows: pd.DataFrame,
-    values: NDArray[Any],
-    before: Mapping[str, tuple[str, ...]],
-) -> OwnDesign:
-    """Columns as arrays, text numbered after these values."""
-    columns_of(rows, *per_row)
-    data, levels = dict(constants), dict[str, tuple[str, ...]]()
-    for name in per_row:
-        if name not in before:
-            data[name] = _as_array(rows[name])
-            continue
-        texts = labels(rows[name], name)
-        levels[name] = (*before[name], *sorted(set(texts) - set(before[name])))
-        data[name] = np.array([levels[name].index(text) for text in texts], dtype=np.int64)
-        data[f"n_{name}"] = len(levels[name])
-    data[f"{outcome}_observed"] = values
-    return OwnDesign(
-        model=Sampled(declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")),
-        declare=declare,
-        per_row=per_row,
-        outcome=outcome,
-        constants=constants,
-        levels=levels,
-    )
+LINE = 'thermostats.compare({"first": FIT, "second": OTHER})'
 
 
-def _as_array(values: pd.Series) -> NDArray[Any]:
-    """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
-    if not pd.api.types.is_numeric_dtype(values):
-        return numbers(values, str(values.name), least=1)
-    kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
-    if kind is np.float64 or values.isna().any():
-        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
-    return np.asarray(values.to_numpy(dtype=kind))
+@overload
+def compare(first: Mapping[str, Fit]) -> pd.DataFrame: ...
+@overload
+def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison: ...
+def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
+    """Fits by name, {"with lab": a, "without": b}, as a table; or two folders of models, tensor by tensor.
+
+    Fits: indexed by name, the best first: rank (0 is the best), elpd, elpd_diff (below the best's), weight (stacking:
+    of the mixture of predictive densities that predicts best), se, dse (of the difference), p_worse (that the expected
+    difference is above 0, by its normal error; NaN of the best). Folders: a `Comparison`, see
+    `thermostats.measurement`.
+
+    Raises UsageError for what is neither, for fits of other outcomes, and for models that cannot be subtracted.
+    """
+    if isinstance(first, Mapping):
+        return of_fits(first)
+    if isinstance(first, Fit) or isinstance(second, Fit):
+        raise UsageError("fits are compared by name", got="fits without names", allowed="a dict", next_step=LINE)
+    if not all(isinstance(folder, (str, Path)) for folder in (first, second)):
+        got = ", ".join(type(each).__name__ for each in (first, second))
+        allowed = "a dict of fits, or the folders of two models"
+        raise UsageError("nothing to compare", got=got, allowed=allowed, next_step=LINE)
+    from thermostats.measurement.compare import compare as of_models  # noqa: PLC0415 - reads weights
+
+    return of_models(first, second, data=data)
 
 
-P = ParamSpec("P")
-F = TypeVar("F", bound="Fit")
-HOME = "thermostats.modelling."
-NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
-"""What an argument of such a kind must be."""
-
-
-def laid_out(call: Call) -> Fit:
-    """The fit of a call before it draws; UsageError where the function is none of ours."""
-    module = import_module(call.module) if call.module.startswith(HOME) else None
-    function = getattr(module, call.function, None)
-    if function is None or not hasattr(function, "fits"):
-        raise UsageError("a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…")
-    fit: Fit = function.fits(**call.arguments)
-    return replace(fit, call=call)
-
-
-def fits(function: Callable[P, F]) -> Callable[P, F]:
-    """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
-    signature = inspect.signature(function)
-    standard = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
-
-    @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> F:
-        try:
-            arguments = dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError as error:
-            raise misused(function.__name__, signature, args, kwargs, error) from None
-        annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
-        arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
-        with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
-            arguments = labelled(arguments, standard)
-            fit = function(**arguments)  # type: ignore[call-arg]
-            drawn = fit.draws
-        call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
-        return replace(fit, call=call, drawn=drawn)
-
-    called.fits = function  # type: ignore[attr-defined]
-    return called
-
-
-def _argument(name: str, value: Any, annotation: str) -> Any:
-    """A table as a frame, one name as a list of one; UsageError for what is no number where one is needed."""
-    kinds = annotation.split(" | ")
-    if "pd.DataFrame" in kinds:
-        return frame_of(value)
-    if isinstance(value, str) and "Sequence[str]" in kinds and "str" not in kinds:
-        return [value]
-    if value is None:
-        if "None" not in kinds:
-            raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
-        return None
-    if kinds[0] in NUMBERS and (isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])):
-        raise UsageError("an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation)
-    if name == "seed" and value < 0:
-        raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
-    if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
-        allowed = f"names and what belongs to each: {name}={{…}}"
-        raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
-    return int(value) if kinds[0] == "int" else value
+def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
+    """The table of `compare`; UsageError for fewer than two fits, or fits of other outcomes."""
+    if strange := [name for name, fit in fits.items() if not isinstance(fit, Fit)]:
+        got = f"{strange[0]}: {fits[strange[0]]!r}"[:SHOWN_OF]
+        raise UsageError("not a fit", got=got, allowed="fits of the same outcomes", next_step=LINE)
+    if len(fits) < 2:
+        raise UsageError("nothing to compare", got=f"{len(fits)} fit", allowed="two or more", next_step=LINE)
+    observed = [fit.model.observed for fit in fits.values()]
+    if any(y.shape != observed[0].shape or not np.allclose(y, observed[0]) for y in observed[1:]):
+        sizes = ", ".join(f"{name}: {y.size} outcomes" for name, y in zip(fits, observed, strict=True))
+        raise UsageError("only fits of the same outcomes can be compared", got=sizes)
+    alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
+    return compared({str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()})

@@ -21,15 +21,13 @@ from scipy import stats
 
 from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
-from thermostats.modelling.columns import columns_of, named, needing, numbers
-from thermostats.modelling.comparing import compared
+from thermostats.modelling.columns import columns_of, errors_not_read, errors_of_logs, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.gaussian import Gaussian, Mixture, not_read, of_logs
-from thermostats.modelling.heritage.gain_rows import model_means, said_of
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, STANDARD, columns_once, in_order, orders_of
-from thermostats.modelling.laws import Law, Prior
-from thermostats.modelling.leave_out import LeftOut, held_out, held_out_of
+from thermostats.modelling.laws import Law, Prior, fits
+from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
 from thermostats.modelling.lineage_law import (
     DENSE,
     INSTRUMENT,
@@ -42,6 +40,7 @@ from thermostats.modelling.lineage_law import (
     quantities,
     statistics,
 )
+from thermostats.modelling.model_gains import model_gains, moderated_errors, said_of, with_gains
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     DESCENT,
@@ -426,11 +425,16 @@ def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
 def _with_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFrame, list[str]]:
     """Rows with the log of a gain whose error is stated, and what was done."""
     if se is None:
-        return rows, not_read(rows, "gain", se)
+        return rows, errors_not_read(rows, "gain", se) if "log_gain" in rows else []
     columns_of(rows, "gain")
-    gain = numbers(rows["gain"], "gain", positive=True)
-    errors, words = of_logs(rows, se, "gain", gain)
-    return rows.assign(log_gain=np.log(gain), error=errors), [words, *not_read(rows, "gain", se, "gain_sd")]
+    rows, warnings = with_gains(rows, "gain")
+    gain = rows["gain"].to_numpy(dtype=np.float64)
+    errors, words = errors_of_logs(rows, se, "gain", gain)
+    return rows.assign(log_gain=np.log(gain), error=errors), [
+        *warnings,
+        words,
+        *errors_not_read(rows, "gain", se, "gain_sd"),
+    ]
 
 
 def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> tuple[dict[str, tuple[str, ...]], bool]:
@@ -472,13 +476,23 @@ def _means(
         if not (np.isfinite(means["error"]) & (means["error"] >= 0)).all():
             raise UsageError("a standard error is missing or below 0", where="error", allowed="0 or above")
         return means.assign(freedom=np.inf).reset_index(drop=True), []
+    read = partial(
+        model_gains,
+        estimand=estimand,
+        outcome="gain",
+        errors=moderated_errors,
+        quantities=columns,
+        optional=["family"],
+        positive=positive,
+    )
     if not instrument:
-        return model_means(rows, estimand, names=[], numbers=columns, positive=positive)
+        gains = read(rows)
+        return gains.table, [*gains.warnings]
     parts, messages = [], list[str]()
     for name, group in rows.groupby(instrument, sort=True):
-        part, warnings = model_means(group, estimand, names=[], numbers=columns, positive=positive)
-        parts.append(part.assign(**{instrument: name}))
-        messages += [f"{name}: {warning}" for warning in warnings]
+        gains = read(group)
+        parts.append(gains.table.assign(**{instrument: name}))
+        messages += [f"{name}: {warning}" for warning in gains.warnings]
     return pd.concat(parts, ignore_index=True), messages
 
 

@@ -10,20 +10,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Real
 from typing import ClassVar, Protocol
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from scipy import optimize, special, stats
+from scipy import special, stats
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import columns_of, named, numbers
 from thermostats.modelling.draws import (
     EXACT,
     PARETO_LIMIT,
@@ -35,8 +32,7 @@ from thermostats.modelling.draws import (
     pareto_smooth,
     systematic,
 )
-from thermostats.modelling.products import Alike, Products
-from thermostats.next_steps import Code, again, written
+from thermostats.modelling.importance import candidates
 
 LARGEST = 300.0
 """Log of the largest scale whose square double precision holds; a larger one has that density."""
@@ -114,215 +110,79 @@ class Shares:
         return np.asarray(total * np.sqrt(rng.dirichlet(np.full(self.number, self.concentration), size)))
 
 
-CENTRE, FACTOR = (-3.0, 1.5), (math.log(0.5), 0.5)
-"""Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation of log σ_i."""
-SMALLEST = 1e-5
-"""Standard deviation of values that are all alike."""
-NODES = 64
-"""Equally likely values of a squared error among which it is drawn."""
-NEAR_INFINITE = 1e6
+LEAST_COLUMNS, MOST_DISTINCT = 8, 0.5
+"""Columns of a block whose rows that are alike are put together, at least, and its share of distinct rows, at most."""
 
 
-def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
-    """Standard errors of the outcome as given, of every row: a column's, or one for all.
+@dataclass(frozen=True, kw_only=True)
+class Products:
+    """Cross-products of groups of rows with one weight each."""
 
-    Raises UsageError for a column that is not there, and for errors that are missing or below 0.
+    flat: Array
+    """Groups × columns²."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Array]) -> Products:
+        """Of the rows of every group."""
+        return cls(flat=np.stack([(part.T @ part).ravel() for part in parts]))
+
+    def weighted(self, weights: Array) -> Array:
+        """Weighted sums, draws × columns × columns; weights: draws × groups."""
+        columns = round(self.flat.shape[1] ** 0.5)
+        return np.asarray((weights @ self.flat).reshape(-1, columns, columns))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alike:
+    """Rows with a weight each, of which many are alike in one block of columns, such as models of one lab.
+
+    With b_g the block's distinct rows and c_i the other columns: Σ_i w_i b b' = Σ_g w_g b_g b_g', Σ_i w_i b c' =
+    Σ_g b_g (Σ_{i in g} w_i c_i)'.
     """
-    if isinstance(se, str):
-        columns_of(rows, se)
-    elif isinstance(se, bool) or not isinstance(se, Real):
-        name = f"{outcome}_se"
-        step = f"put them into a column: {again(Code(f'df.assign(**{{{written(name)}: ERRORS}})'), se=name)}"
-        what, allowed = "a standard error is a column or a number", "the name of a column, or a number from 0"
-        raise UsageError(what, where="se", got=type(se).__name__, allowed=allowed, next_step=step)
-    column = rows[se] if isinstance(se, str) else pd.Series(float(se), index=rows.index)
-    lacking = column.isna()
-    if lacking.any():
-        units = named(set(rows.loc[lacking, "model_id"].astype(str)), 5) if "model_id" in rows else ""
-        raise UsageError(
-            "a standard error is missing",
-            where=se,
-            got=f"none of {units}" if units else f"{int(lacking.sum())} of {len(rows)} rows have none",
-            allowed="a standard error of every row; 0 is an outcome without error",
-            next_step=f'df = df.dropna(subset=["{se}"])',
+
+    order: NDArray[np.int64]
+    """Rows by group."""
+    starts: NDArray[np.int64]
+    """Where each group begins among them."""
+    distinct: Array
+    """Groups × columns of the block."""
+    others: Array
+    """The other columns, rows by group."""
+    places: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """Columns of the block and others in the matrix."""
+
+    @classmethod
+    def of(cls, matrix: Array, widths: Sequence[int]) -> Alike | None:
+        """By the widest of some blocks side by side; None where it is narrow or its rows are distinct."""
+        wide = int(np.argmax(widths))
+        first = sum(widths[:wide])
+        block = np.arange(first, first + widths[wide])
+        if block.size < LEAST_COLUMNS:
+            return None
+        distinct, group = np.unique(matrix[:, block], axis=0, return_inverse=True)
+        if len(distinct) > MOST_DISTINCT * len(matrix):
+            return None
+        order, others = np.argsort(group.ravel(), kind="stable"), np.delete(np.arange(matrix.shape[1]), block)
+        starts = np.flatnonzero(np.diff(group.ravel()[order], prepend=-1))
+        return cls(
+            order=order, starts=starts, distinct=distinct, others=matrix[np.ix_(order, others)], places=(block, others)
         )
-    errors = numbers(column, str(se), least=1)
-    if (errors < 0).any():
-        raise UsageError("a standard error below 0", where=se, got=f"{errors.min():g}", allowed="0 or above")
-    return errors
 
-
-def of_logs(rows: pd.DataFrame, se: str | float, outcome: str, values: Array) -> tuple[Array, str]:
-    """Standard errors of log outcomes by the delta method, se/outcome, and the sentence that says so.
-
-    Raises UsageError as `stated`, and for an error that is not below its outcome: its logarithm has no such error.
-    """
-    errors = stated(rows, se, outcome)
-    if (large := errors >= values).any():
-        first = int(np.flatnonzero(large)[0])
-        divided = f'{se}=df["{se}"] / 100' if isinstance(se, str) else f"{outcome}_se={se} / 100"
-        raise UsageError(
-            f"is this the standard error of {outcome}? It is not smaller than {outcome} itself",
-            where=se,
-            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {int(large.sum())} of {values.size} such rows",
-            allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than {outcome}",
-            next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left out",
-        )
-    return errors / values, f"errors of logs by the delta method: {se} / {outcome}"
-
-
-def not_read(table: pd.DataFrame, outcome: str, se: str | float | None, *others: str) -> list[str]:
-    """What a table says of errors and the fit does not read."""
-    if se is None:
-        return [
-            f'{column} is not read: se="{column}" takes it as known' for column in (f"{outcome}_se",) if column in table
-        ]
-    if left := [name for name in others if name in table]:
-        return [f"not read with se: {', '.join(left)}"]
-    return []
-
-
-def moderated(sd: Array, n: Array) -> tuple[Array, Array]:
-    """Standard errors of means of n values with standard deviation `sd`, and their degrees of freedom.
-
-    d_0 and s_0² are where likelihood and priors are largest. A single value (n = 1) has the others' spread. Where every
-    mean is of one value nothing is known of errors: they are 0, exactly.
-    """
-    several = n > 1
-    if not several.any():
-        return np.zeros(n.size), np.full(n.size, np.inf)
-    s, d = np.maximum(sd[several], SMALLEST), n[several] - 1
-
-    def negative(x: Array) -> float:
-        likelihood = stats.f.logpdf(np.square(s) * math.exp(-2 * x[0]), d, math.exp(x[1])) - 2 * x[0]
-        log_factor = 0.5 * math.log(special.polygamma(1, math.exp(x[1]) / 2)) - math.log(2)
-        return -float(likelihood.sum() + stats.norm.logpdf(x[0], *CENTRE) + stats.norm.logpdf(log_factor, *FACTOR))
-
-    start = np.array([np.log(s).mean(), math.log(4)])
-    log_s0, log_d0 = optimize.minimize(negative, start, method="Nelder-Mead").x
-    d0, df = math.exp(log_d0), np.where(several, n - 1, 0.0)
-    square = (d0 * math.exp(2 * log_s0) + df * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))) / (d0 + df)
-    return np.sqrt(square / n), d0 + df
-
-
-def favour(error: Array, freedom: Array, square: Array, precision: Array, pulled: Array) -> tuple[Array, Array]:
-    """Equally likely nodes of every squared error, error² ν/χ²(ν), and log probabilities to draw them by, n × nodes.
-
-    Each is favoured as it alone changes the density of the outcomes, averaged over rows of draws: where squared errors
-    are `square`, the inverse covariance P has the diagonal `precision`, and Py is `pulled`. A change by δ changes the
-    log density by −½ log(1 + δP_ii) + ½ δ(Py)_i²/(1 + δP_ii).
-    """
-    nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
-    nodes = np.square(error)[:, None] * nu / stats.chi2.isf((np.arange(NODES) + 0.5) / NODES, nu)
-    change = nodes - square[..., None]
-    grown = 1 + change * precision[..., None]
-    log_p = special.log_softmax(0.5 * (change * np.square(pulled)[..., None] / grown - np.log(grown)), axis=-1)
-    return nodes, special.logsumexp(log_p, axis=0) - math.log(len(log_p))
-
-
-def drawn_squares(nodes: Array, log_p: Array, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draws of squared errors, size × n, and the log of how much likelier each row is made than it is."""
-    places = [np.searchsorted(heights, rng.random(size)) for heights in np.cumsum(np.exp(log_p), axis=1)]
-    at = np.arange(len(nodes)), np.minimum(np.stack(places, axis=1), NODES - 1)
-    return nodes[at], (log_p[at] + math.log(NODES)).sum(axis=1)
-
-
-ROUNDS = (1000, 1500, 3000, 6000)
-"""Candidates of the rounds in which the proposal is laid."""
-TIMES, GOOD_K = (2, 6, 20), 0.5
-"""Candidates for every draw, of which there are more while Pareto k is larger than that."""
-HEAVIEST = 10
-"""So many of the largest weights are places of the next proposal then."""
-EVEN = 0.25
-"""Effective share of the candidates from which on the proposal stays."""
-TAIL = 5
-"""Degrees of freedom of a proposal."""
-PLACES, NARROW = 50, 0.6
-"""A proposal is made of Student-t about weighted draws of the round before, each so many times as wide as all draws."""
-WIDE, SHARE_WIDE = 3.0, 0.1
-"""It has a part that is so many times as wide as all draws, so that no region of θ is missed, and its share."""
-SPREADS = (0.01, 5.0)
-"""Least and largest standard deviation of a proposal along its axes."""
-
-
-class Target(Protocol):
-    """What is drawn: the density of log scales and squared errors of a Gaussian model, `gaussian.Gaussian`."""
-
-    @property
-    def blocks(self) -> Mapping[str, Array]: ...
-    @property
-    def unit(self) -> float: ...
-    @property
-    def moments(self) -> tuple[Array, Array]: ...
-    @property
-    def error(self) -> Array: ...
-    @property
-    def freedom(self) -> Array | None: ...
-    def log_density(self, theta: Array, square: Array | None = None) -> Array: ...
-    def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
-
-
-def candidates(model: Target, draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, float]:
-    """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of the proposal.
-
-    And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks for it.
-    """
-    k = len(model.blocks) + 1
-    start = np.full(k, math.log(model.unit / k**0.5))
-    mode = optimize.minimize(lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2})
-    places, spread, width = mode.x[None], _positive(np.atleast_2d(mode.hess_inv)), 1.0
-    squares = model.moments[0][None]
-    for number in ROUNDS:
-        theta, square, log_weight = _proposed(model, places, squares, spread, width, number, rng)
-        weight = np.exp(log_weight - special.logsumexp(log_weight))
-        off = theta - weight @ theta
-        spread, width = _positive(off.T @ (off * weight[:, None])), NARROW
-        rows = systematic(weight, PLACES, rng)
-        places, squares = theta[rows], square[rows]
-        if number > ROUNDS[0] and 1 / np.square(weight).sum() >= EVEN * number:
-            break
-    for times in TIMES:
-        theta, square, log_weight = _proposed(model, places, squares, spread, width, times * draws, rng)
-        smooth, pareto_k = pareto_smooth(log_weight[None])
-        if pareto_k[0] <= GOOD_K:
-            break
-        rows = np.argsort(log_weight)[-HEAVIEST:]
-        places, squares = np.concatenate([places, theta[rows]]), np.concatenate([squares, square[rows]])
-    return theta, square, log_weight, np.exp(smooth[0]), float(pareto_k[0])
-
-
-def _proposed(
-    model: Target, places: Array, squares: Array, spread: Array, width: float, size: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Candidates of Student-t at places, a share of them wide, with errors likely there, and the logs of their weights.
-
-    `squares`: the squared errors of every place.
-    """
-    k = places.shape[1]
-    wide = rng.random(size) < SHARE_WIDE
-    theta = np.asarray(stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng).rvs(size)).reshape(size, k)
-    theta = theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
-    root = np.linalg.inv(np.linalg.cholesky(spread))
-    distance = np.square((theta[:, None, :] - places) @ root.T).sum(axis=2)
-    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(TAIL / 2) - k / 2 * math.log(TAIL * math.pi)
-    constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
-    parts = [
-        math.log(share) - k * math.log(s) - (TAIL + k) / 2 * np.log1p(distance / (TAIL * s**2))
-        for share, s in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE))
-    ]
-    density = constant + special.logsumexp(np.concatenate(parts, axis=1), axis=1)
-    square = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
-    if model.freedom is not None:
-        nodes, log_p = favour(model.error, model.freedom, squares, *model.single(places, squares))
-        square, favoured = drawn_squares(nodes, log_p, size, rng)
-        density = density + favoured
-    return theta, square, model.log_density(theta, square) - density
-
-
-def _positive(spread: Array) -> Array:
-    """The nearest covariance whose standard deviations along its axes lie within `SPREADS`."""
-    values, vectors = np.linalg.eigh((spread + spread.T) / 2)
-    return np.asarray((vectors * np.clip(values, SPREADS[0] ** 2, SPREADS[1] ** 2)) @ vectors.T)
+    def weighted(self, weights: Array) -> Array:
+        """Weighted sums, draws × columns × columns; weights: draws × rows."""
+        block, others = self.places
+        total = np.empty((len(weights), block.size + others.size, block.size + others.size))
+        sorted_weights = weights[:, self.order]
+        of_groups = np.add.reduceat(sorted_weights, self.starts, axis=1)
+        squares = (self.distinct[:, :, None] * self.distinct[:, None, :]).reshape(len(self.distinct), -1)
+        total[:, block[:, None], block] = (of_groups @ squares).reshape(-1, block.size, block.size)
+        sums = np.add.reduceat(sorted_weights[..., None] * self.others, self.starts, axis=1)
+        across = self.distinct.T @ sums
+        total[:, block[:, None], others] = across
+        total[:, others[:, None], block] = np.swapaxes(across, 1, 2)
+        of_others = (self.others[:, :, None] * self.others[:, None, :]).reshape(len(self.others), -1)
+        total[:, others[:, None], others] = (sorted_weights @ of_others).reshape(-1, others.size, others.size)
+        return total
 
 
 NUMBERS = 4_000_000

@@ -24,12 +24,12 @@ from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
 from thermostats.modelling.columns import Columns, gain_columns, numbers, prior_scale
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
-from thermostats.modelling.heritage.gain_rows import ModelRows, log_gains_of_models
-from thermostats.modelling.laws import LOG10, Design, Law, Prior
+from thermostats.modelling.laws import LOG10, Design, Law, Prior, fits
 from thermostats.modelling.leave_out import by_model_and_lab
 from thermostats.modelling.lines import compare
+from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains
 from thermostats.modelling.populations import numbered
 from thermostats.modelling.sampling import Declare, Sampled, padded
 from thermostats.plots.general import ABOVE
@@ -155,13 +155,28 @@ def envelope(data: Mapping[str, Any]) -> None:
 
 
 def bounded_rows(
-    table: pd.DataFrame, estimand: str, *, error_from: str | None = "penultimate_gain", **chosen: Any
-) -> ModelRows:
+    table: pd.DataFrame,
+    estimand: str,
+    *,
+    se: str | float | None = None,
+    error_from: str | None = "penultimate_gain",
+    **chosen: Any,
+) -> ModelGains:
     """The rows of `fit_kleiber`, with log10_gain and its error; raises as it does. `chosen`: source, prompt_counts."""
-    stands = error_from if error_from in table else None
-    models = log_gains_of_models(table, estimand, error_from=stands, least=4, **chosen)
-    rows, warnings = models.table.reset_index(drop=True), list(models.warnings)
-    numbers(rows["n_layers"], "n_layers", positive=True, varied=True)
+    models = model_gains(
+        table,
+        estimand,
+        outcome=estimand,
+        errors=known_errors,
+        names=["heritage"],
+        quantities=["n_layers"],
+        optional=list(RIVALS.values()),
+        se=se,
+        preference=Preference(error_from=error_from if error_from in table else None, **chosen),
+    )
+    rows, warnings = models.table, list(models.warnings)
+    numbers(rows["log_gain"], f"log {estimand}", least=4, varied=True)
+    numbers(rows["n_layers"], "n_layers", varied=True)
     labs = rows["heritage"].astype(str)
     if labs.nunique() == 1:
         warnings.append("only one lab: nothing here applies to other labs, and no lab is left out")
@@ -170,10 +185,11 @@ def bounded_rows(
     if not (rows["log_gain"] > 0).any():
         warnings.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
     log10 = {"log10_gain": rows["log_gain"] / math.log(10), "log10_error": rows["error"] / math.log(10)}
-    return replace(models, table=rows.assign(**log10), warnings=tuple(warnings))
+    of_errors = {"n_prompts": rows.get("n_prompts", 0.0)}  # stated errors are those of no number of prompts
+    return replace(models, table=rows.assign(**log10, **of_errors), warnings=tuple(warnings))
 
 
-def _scale(models: ModelRows, scale: float | None) -> float:
+def _scale(models: ModelGains, scale: float | None) -> float:
     """Prior scale of log10 G: that asked for, or `SCALE`, of a mean over the blocks over the root of their number."""
     if scale is not None:
         return prior_scale(scale, "scale")
@@ -199,14 +215,17 @@ def fit_kleiber(
 ) -> Fit:
     """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
 
-    `table`: one row per model, of `features` or your own: `outcome`, `model`, `lab` (None: all are of one) and `depth`
-    name its columns, and `<outcome>_sd` with `n_prompts`, where there, the errors; `se` states them instead, a column
-    or a number, of the gain as given, known whatever n. The rest is as in `log_gains_of_models`. `scale`: prior scale
-    of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their number. Quantities: k,
-    beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over 1/L). Tables: `models`
-    (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by quantile regression),
-    `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1 through the middle with its
-    spread free).
+    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`): `outcome`, `model`,
+    `lab` (None: all are of one) and `depth` name its columns, and `<outcome>_sd` (divisor n − 1) with `n_prompts`,
+    where there, the errors; `se` states them instead, a column or a number, of the gain as given, known whatever n.
+    `source`: files to take, in order of preference, all but the controlled study by default. `error_from`: the gain
+    whose relative spread stands in where that of the outcome is not known. `prompt_counts`: prompts of each prompt set,
+    for averages that have no number of prompts, whose standard deviations then count as published (divisor n). `scale`:
+    prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their number.
+    Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over 1/L).
+    Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by quantile
+    regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1 through the
+    middle with its spread free).
 
     Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
     """
@@ -262,7 +281,7 @@ def fit_envelope(
 
 def _fitted(
     model: Declare,
-    bounded: ModelRows,
+    bounded: ModelGains,
     scale: float,
     quantities: Any,
     statements: Mapping[str, Statement],

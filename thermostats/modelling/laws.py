@@ -1,14 +1,17 @@
-"""What a fit is of: a law, rows as its model, and the call that made it.
+"""What a fit is of: a law, of ours or a PyMC model of your own, rows as its model, and the call that made it.
 
 A `Law` says how rows become a `Design` and what is reported of its draws; `fit.Fit` is one fitted.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial, wraps
+from importlib import import_module
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,10 +19,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.errors import unknown
+from thermostats.errors import SHOWN_OF, UsageError, listed, unknown
+from thermostats.modelling.columns import columns_of, frame_of, labels, numbers
 from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.sampling import Sampled
+from thermostats.modelling.labelled import labelled
+from thermostats.modelling.sampling import Declare, Sampled
+from thermostats.next_steps import CallMade, making, misused
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
@@ -331,6 +337,10 @@ class Design:
 D = TypeVar("D", bound=Design)
 
 
+UNITS = ("heritage", "model_id")
+"""Columns of units that are left out where a table has them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Law:
     """A family of models: all that its fits, their checks and their pages are made of."""
@@ -352,5 +362,177 @@ class Law:
     """The first is what `plot()` draws."""
     alternatives: Mapping[str, Law] = field(default_factory=dict)
     """Other priors, and models without what a reader may doubt."""
-    units: tuple[str, ...] = ("heritage", "model_id")
+    units: tuple[str, ...] = UNITS
     """Columns of the rows whose values are left out one by one."""
+
+
+def own_law(
+    model: Declare,
+    *,
+    per_row: Sequence[str],
+    outcome: str = "y",
+    constants: Mapping[str, Any] | None = None,
+    statements: Mapping[str, Statement] | None = None,
+    units: Sequence[str] = UNITS,
+) -> Law:
+    """The law of a PyMC model of your own; arguments as in `fit`."""
+    if not callable(model):
+        raise UsageError(
+            "a model is a function", where="model", got=repr(model)[:SHOWN_OF], allowed="def model(data): …"
+        )
+    columns = tuple(listed(per_row, "per_row") or ())
+    if taken := {*columns, outcome, f"{outcome}_observed"} & set(constants or {}):
+        raise UsageError("a constant has the name of a column", got=", ".join(sorted(taken)), next_step="rename it")
+    return Law(
+        name=getattr(model, "__name__", "model"),
+        of=partial(_own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
+        quantities=lambda values, design: dict(values),
+        statements=statements or {},
+        units=tuple(listed(units, "units") or ()),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """A constant as a model takes it: lists as arrays, numbers of numpy as Python's."""
+    if isinstance(value, (list, tuple, pd.Series)):
+        value = np.asarray(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OwnDesign(Design):
+    """The data of a PyMC model of your own."""
+
+    declare: Declare
+    per_row: tuple[str, ...]
+    outcome: str
+    constants: Mapping[str, Any]
+    """Further entries of the data."""
+    levels: Mapping[str, tuple[str, ...]]
+    """Of every column of text its values."""
+
+    @property
+    def declared(self) -> Mapping[str, Any]:
+        """The arguments of `own_law` but for the model and its statements."""
+        return {"per_row": self.per_row, "outcome": self.outcome, "constants": dict(self.constants)}
+
+    def of_new(self, rows: pd.DataFrame) -> OwnDesign:
+        """Other rows; unseen values of text come after those of the fit."""
+        values = np.zeros(len(rows))
+        return _own_after(self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels)
+
+
+def _own_of(
+    declare: Declare, per_row: tuple[str, ...], outcome: str, constants: Mapping[str, Any], rows: pd.DataFrame
+) -> OwnDesign:
+    """Columns as arrays, text numbered."""
+    columns_of(rows, *per_row)
+    if not pd.api.types.is_numeric_dtype(rows[outcome]):
+        raise UsageError(
+            "an outcome that is no numbers", where=outcome, got=rows[outcome].iloc[0], allowed="a column of numbers"
+        )
+    texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
+    return _own_after(declare, per_row, outcome, constants, rows, _as_array(rows[outcome]), dict.fromkeys(texts, ()))
+
+
+def _own_after(
+    declare: Declare,
+    per_row: tuple[str, ...],
+    outcome: str,
+    constants: Mapping[str, Any],
+    rows: pd.DataFrame,
+    values: NDArray[Any],
+    before: Mapping[str, tuple[str, ...]],
+) -> OwnDesign:
+    """Columns as arrays, text numbered after these values."""
+    columns_of(rows, *per_row)
+    data, levels = dict(constants), dict[str, tuple[str, ...]]()
+    for name in per_row:
+        if name not in before:
+            data[name] = _as_array(rows[name])
+            continue
+        texts = labels(rows[name], name)
+        levels[name] = (*before[name], *sorted(set(texts) - set(before[name])))
+        data[name] = np.array([levels[name].index(text) for text in texts], dtype=np.int64)
+        data[f"n_{name}"] = len(levels[name])
+    data[f"{outcome}_observed"] = values
+    return OwnDesign(
+        model=Sampled(declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")),
+        declare=declare,
+        per_row=per_row,
+        outcome=outcome,
+        constants=constants,
+        levels=levels,
+    )
+
+
+def _as_array(values: pd.Series) -> NDArray[Any]:
+    """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
+    if not pd.api.types.is_numeric_dtype(values):
+        return numbers(values, str(values.name), least=1)
+    kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
+    if kind is np.float64 or values.isna().any():
+        return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(values.to_numpy(dtype=kind))
+
+
+P = ParamSpec("P")
+F = TypeVar("F", bound="Fit")
+HOME = "thermostats.modelling."
+NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
+"""What an argument of such a kind must be."""
+
+
+def laid_out(call: Call) -> Fit:
+    """The fit of a call before it draws; UsageError where the function is none of ours."""
+    module = import_module(call.module) if call.module.startswith(HOME) else None
+    function = getattr(module, call.function, None)
+    if function is None or not hasattr(function, "fits"):
+        raise UsageError("a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…")
+    fit: Fit = function.fits(**call.arguments)
+    return replace(fit, call=call)
+
+
+def fits(function: Callable[P, F]) -> Callable[P, F]:
+    """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
+    signature = inspect.signature(function)
+    standard = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> F:
+        try:
+            arguments = dict(signature.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise misused(function.__name__, signature, args, kwargs, error) from None
+        annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
+        arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
+        with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
+            arguments = labelled(arguments, standard)
+            fit = function(**arguments)  # type: ignore[call-arg]
+            drawn = fit.draws
+        call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
+        return replace(fit, call=call, drawn=drawn)
+
+    called.fits = function  # type: ignore[attr-defined]
+    return called
+
+
+def _argument(name: str, value: Any, annotation: str) -> Any:
+    """A table as a frame, one name as a list of one; UsageError for what is no number where one is needed."""
+    kinds = annotation.split(" | ")
+    if "pd.DataFrame" in kinds:
+        return frame_of(value)
+    if isinstance(value, str) and "Sequence[str]" in kinds and "str" not in kinds:
+        return [value]
+    if value is None:
+        if "None" not in kinds:
+            raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
+        return None
+    if kinds[0] in NUMBERS and (isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])):
+        raise UsageError("an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation)
+    if name == "seed" and value < 0:
+        raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
+    if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
+        allowed = f"names and what belongs to each: {name}={{…}}"
+        raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
+    return int(value) if kinds[0] == "int" else value

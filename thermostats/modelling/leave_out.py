@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import optimize, special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
@@ -220,3 +220,41 @@ def leave_one_out(
         predicted[:, i] = replicates[systematic(weight, len(predicted), rng)]
     refits, untrusted = (int(heavy.sum()), 0) if refit else (0, int(heavy.sum()))
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted)
+
+
+def compared(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
+    """The table of predictions of the same outcomes; UsageError where others were left out together."""
+    folds = {frozenset(each.log_density) for each in left_out.values()}
+    if len(folds) > 1:
+        raise UsageError("other outcomes were left out together", got=", ".join(f"{len(f)} folds" for f in folds))
+    points = pd.DataFrame({name: pd.Series(dict(each.log_density)) for name, each in left_out.items()})
+    order = list(points.sum().sort_values(ascending=False).index)
+    points, spread = points[order], len(points) ** 0.5
+    below = (-points).add(points[order[0]], axis=0)
+    difference, error = below.sum().to_numpy(), below.std().to_numpy() * spread
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worse = stats.norm.cdf(difference / error)
+    table = {
+        "rank": range(len(order)),
+        "elpd": points.sum().to_numpy(),
+        "elpd_diff": difference,
+        "weight": stacked(points.to_numpy()),
+        "se": points.std().to_numpy() * spread,
+        "dse": error,
+        "p_worse": np.where(np.arange(len(order)) == 0, np.nan, worse),
+    }
+    return pd.DataFrame(table, index=pd.Index(order, name="fit"))
+
+
+def stacked(points: Array) -> Array:
+    """Weights w ≥ 0, Σ w = 1, that make Σ_i log Σ_k w_k exp(points_ik) largest; points × fits."""
+    density = np.exp(points - points.max(axis=1, keepdims=True))
+
+    def negative(x: Array) -> tuple[float, Array]:
+        weight = special.softmax(np.append(x, 0.0))
+        mixed = density @ weight
+        slope = weight * ((density / mixed[:, None]).sum(axis=0) - len(points))
+        return -float(np.log(mixed).sum()), -slope[:-1]
+
+    best: Sequence[float] = optimize.minimize(negative, np.zeros(points.shape[1] - 1), jac=True, method="BFGS").x
+    return np.asarray(special.softmax(np.append(best, 0.0)))

@@ -21,12 +21,21 @@ from scipy.special import logsumexp
 from thermostats.errors import UsageError
 from thermostats.formatting import listed, short_name
 from thermostats.modelling import laws
-from thermostats.modelling.columns import Columns, labels, numbers, prior_scale, unit_rows
+from thermostats.modelling.columns import (
+    Columns,
+    errors_not_read,
+    errors_of_logs,
+    labels,
+    numbers,
+    prior_scale,
+    stated,
+    unit_rows,
+)
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, not_read, of_logs, stated
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
 from thermostats.modelling.labelled import formula_of
-from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
+from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors, fits
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
 from thermostats.next_steps import Code, again
@@ -214,7 +223,7 @@ def fit_line(
         errors, words = _errors(rows, se, outcome, y, scaled=scale is not None)
         rows = rows.assign(**{ERROR: errors})
         warnings += words
-    warnings += not_read(rows, outcome, se)
+    warnings += errors_not_read(rows, outcome, se)
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
     spread = float(y.std()) if scale is None else prior_scale(scale, outcome)
@@ -243,7 +252,7 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
     if log := LOG_OF.match(outcome):
         column = log[2].strip()
         values = numbers(rows[column], column, positive=True)
-        errors, words = of_logs(rows, se, column, values)
+        errors, words = errors_of_logs(rows, se, column, values)
         return errors / BASES[log[1]], [words]
     if outcome not in rows or "(" in outcome:
         line = again(Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se")

@@ -23,12 +23,21 @@ from scipy import stats
 from thermostats.errors import UsageError, listed, unknown
 from thermostats.formatting import number, plural
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.columns import ClassicalEstimate, Columns, labels, named, numbers, prior_scale, unit_rows
+from thermostats.modelling.columns import (
+    ClassicalEstimate,
+    Columns,
+    errors_not_read,
+    errors_of_logs,
+    labels,
+    named,
+    numbers,
+    prior_scale,
+    unit_rows,
+)
 from thermostats.modelling.draws import SEED, Array, Statement
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.gaussian import not_read, of_logs
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG as LOG_SCALE
-from thermostats.modelling.laws import Law
+from thermostats.modelling.laws import Law, fits
 from thermostats.modelling.lines import ERROR, Line, LineDesign, line_law, line_statistics
 from thermostats.plots.general import legend_above, mark, reference
 from thermostats.settings import coverage
@@ -268,7 +277,7 @@ def fit_matched(
     units = unit_rows(known, roles, model, lab)
     rows, left = _matched(units.rows, columns, lab, focal)
     y = numbers(rows[outcome], outcome, least=4, positive=True, varied=True)
-    errors, *words = of_logs(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
+    errors, *words = errors_of_logs(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
     rows = rows.assign(**{LOG: np.log(y), ERROR: errors})
     cells_of(rows)
     line = Line(
@@ -289,7 +298,7 @@ def fit_matched(
         seed=seed,
         estimand=outcome,
         sources=sources,
-        warnings=[*units.warnings, *without, *left, *words, *_odd(rows, family), *not_read(table, outcome, se)],
+        warnings=[*units.warnings, *without, *left, *words, *_odd(rows, family), *errors_not_read(table, outcome, se)],
         reads=units.columns.of_new,
     )
 

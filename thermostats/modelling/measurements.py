@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import columns_of, comparable_only, labels, named, needing, numbers, units_once
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import LOG, WIDER, Design, Law
+from thermostats.modelling.laws import LOG, WIDER, Design, Law, fits
 from thermostats.modelling.populations import numbered
 from thermostats.plots.general import forest
 

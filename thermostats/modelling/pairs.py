@@ -23,8 +23,8 @@ from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.columns import at_position, columns_of, is_constant, labels, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.laws import LOG, WIDER, Design, Law
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.laws import LOG, WIDER, Design, Law, fits
 from thermostats.modelling.populations import (
     informed_share,
     members,

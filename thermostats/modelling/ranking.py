@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import at_position, needing
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
-from thermostats.modelling.laws import LOG, WIDER, Design, Law
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
+from thermostats.modelling.importance import moderated
+from thermostats.modelling.laws import LOG, WIDER, Design, Law, fits
 from thermostats.modelling.populations import (
     cells,
     contrasts,

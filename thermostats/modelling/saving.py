@@ -1,6 +1,6 @@
 """A fit as a netCDF file: draws, rows, words, and the call that made it, which gives it its functions again.
 
-`loading.load_fit` makes it a fit.
+`load_fit` makes it a fit again.
 """
 
 from __future__ import annotations

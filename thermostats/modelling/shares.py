@@ -16,8 +16,8 @@ from scipy.special import expit
 from thermostats.errors import UsageError, first_line
 from thermostats.modelling.columns import Columns, labels, unit_rows, usual
 from thermostats.modelling.draws import SEED, Array, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior, fits
 from thermostats.modelling.sampling import Sampled, padded
 from thermostats.next_steps import Code, again, written
 from thermostats.plots.general import MUTED, forest

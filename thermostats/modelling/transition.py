@@ -29,9 +29,9 @@ from thermostats.modelling.columns import (
     units_once,
 )
 from thermostats.modelling.draws import LOCATION, SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
+from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import Law, OutcomeScale, Prior
+from thermostats.modelling.laws import Law, OutcomeScale, Prior, fits
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import Line, LineDesign, gaussian_of, line_law
 from thermostats.plots.general import ABOVE

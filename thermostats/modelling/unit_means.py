@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from thermostats.modelling.columns import columns_of, labels, needing, numbers, prior_scale
 from thermostats.modelling.draws import SEED, Array, Settings, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, fits, law_fitted
-from thermostats.modelling.gaussian import Gaussian, HalfNormals, moderated
-from thermostats.modelling.laws import LOG, WIDER, Design, Law
+from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.gaussian import Gaussian, HalfNormals
+from thermostats.modelling.importance import moderated
+from thermostats.modelling.laws import LOG, WIDER, Design, Law, fits
 from thermostats.modelling.pairs import MARGIN, OF_PAIRS, SHARE, fitted_to_pairs, questions_of_pairs
 from thermostats.modelling.populations import numbered, populations, several_members
 from thermostats.modelling.sampling import Sampled, padded

@@ -14,20 +14,25 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
+from thermostats.claims import levels
+from thermostats.claims.calibration import FAIR
 from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, must_agree
+from thermostats.claims.result import SURE
+from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.stored import Made, digest_of
 from thermostats.claims.study import by_law, named
+from thermostats.modelling import checks, draws
+from thermostats.modelling.draws import Settings
 from thermostats.reporting import pages as called
 from thermostats.reporting import snapshot
-from thermostats.reporting.claim_page import Entry, claim_files, read_entry
+from thermostats.reporting.claim_page import INTERVALS, Entry, claim_files, read_entry
 from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.data import data_text
-from thermostats.reporting.pages.methods import methods_text
 from thermostats.reporting.pages.sources import counted as counted_sets
-from thermostats.reporting.render import Page, html
+from thermostats.reporting.render import Page, html, text
 from thermostats.reporting.state import (
     BUNDLE,
     DATA,
@@ -36,6 +41,7 @@ from thermostats.reporting.state import (
     INDEX,
     LINKS,
     METHODS,
+    SAMPLERS,
     Posteriors,
     Record,
     State,
@@ -50,8 +56,10 @@ from thermostats.reporting.state import (
     write_files,
     write_manifest,
 )
+from thermostats.settings import LEVEL
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
+from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 
 def with_earlier(made: Made, posteriors: Posteriors, inputs: str) -> Made:
@@ -294,3 +302,33 @@ class Build:
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
         state.records[name] = record.made(record.rows, files)
+
+
+CLASSICAL_LEVEL = 0.95
+
+
+def methods_text() -> str:
+    """The page's Markdown."""
+    versions = machine()
+    return text(
+        "methods.md",
+        sure=SURE,
+        draws=draws,
+        checks=checks,
+        powers=checks.POWERS,
+        level_of_posteriors=LEVEL,
+        settings=Settings(),
+        level=CLASSICAL_LEVEL,
+        simulations=levels.STUDY_BY_STUDY.fresh,
+        at_once=levels.AT_ONCE.fresh,
+        most_false=ALPHA,
+        without=levels.WITHOUT,
+        fair=FAIR,
+        near=NEAR,
+        interval=INTERVALS[draws.KIND],
+        gains=GAINS,
+        positions=POSITIONS,
+        layers=TRANSITION_DEFINITIONS,
+        samplers={name: version for name, version in versions.items() if name in SAMPLERS},
+        machine=versions,
+    )

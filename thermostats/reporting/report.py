@@ -102,12 +102,11 @@ def report(
         )
     written: list[str] = []
     removed: list[str] = []
+    flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
+    line = typed(claims, {"data": data, "analyses": analyses}, [f"--{name}" for name, asked in flags.items() if asked])
+    draw = draw or thorough or snapshot
     with nullcontext() if check else only_writer(folder):
-        flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
-        options = [f"--{name}" for name, chosen in flags.items() if chosen]
-        line = typed(claims, {"data": data, "analyses": analyses}, options)
-        records, draw = read_manifest(folder), draw or thorough or snapshot
-        state = State(folder, tables, paths, records, all_claims=claims is None, draw=draw, command=line)
+        state = State(folder, tables, paths, read_manifest(folder), all_claims=claims is None, draw=draw, command=line)
         wanted = ids + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
@@ -126,13 +125,20 @@ def report(
                 )
         if single_file:
             written += _single_files(state, ids)
-    statuses = {name: _became(why) for name, why in reasons.items() if name in paths}
+    return _done(state, reasons, written, removed, started)
+
+
+def _done(
+    state: State, reasons: Mapping[str, str], written: Sequence[str], removed: Sequence[str], started: float
+) -> ReportRun:
+    """What became of every page, and which files were written and removed."""
+    statuses = {name: _became(why) for name, why in reasons.items() if name in state.scripts}
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
     copies = len(state.layout.copied.keys() & set(written)) if written else 0
-    return ReportRun(not state.errors, str(folder), outcomes, *files, seconds, copies, _differences(state))
+    return ReportRun(not state.errors, str(state.out), outcomes, *files, seconds, copies, _differences(state))
 
 
 def _single_files(state: State, ids: Sequence[str]) -> list[str]:

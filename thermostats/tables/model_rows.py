@@ -243,8 +243,6 @@ def model_rows(
     """
     if gain not in (named := GAINS | READ_GAINS):
         raise unknown("no such gain", gain, named)
-    from scipy import stats  # noqa: PLC0415 - a second
-
     if isinstance(evidence, str):
         check_set(evidence)
         evidence = Selection(data, evidence)
@@ -252,28 +250,7 @@ def model_rows(
     every = every[every["n_layers"] > SHALLOW]
     every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
     every = every.assign(n_prompts=_prompts(every, evidence, gain))
-    first = one_row_a_model(every[every[gain] > 0]).set_index("model_id")
-    others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
-    first[others] = first[others].fillna(every.groupby("model_id")[others].first())
-    error = _error(first, gain)
-    if evidence.name == POOLED:
-        estimates = _pooled(every, set(evidence.table("sources")["file"]), gain)
-        first = first.assign(**{each: np.exp(table["y"]).reindex(first.index) for each, table in estimates.items()})
-        error = estimates[gain]["e"]
-    first = one_a_recipe(first.reset_index()).set_index("model_id")
-    value, n = first[gain], first["n_prompts"]
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
-    total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
-    layers = evidence.table("layers", position="last")
-    block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
-    rows = first.assign(
-        gain=value,
-        log_gain=np.log(value),
-        lower=value - half,
-        upper=value + half,
-        total_to_penultimate=total,
-        total_from_input=total * first["run_id"].map(block_1).astype("float64"),
-    ).reset_index()
+    rows = _with_intervals(*_estimates(every, evidence, gain), evidence, gain)
     chosen = rows if incomparable else rows[rows["comparable"]].reset_index(drop=True)
     without = {
         f"its {gain} is not above 0": every.loc[every[gain] <= 0, "model_id"],
@@ -284,6 +261,38 @@ def model_rows(
         f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
     )
     return chosen
+
+
+def _estimates(every: pd.DataFrame, evidence: Selection, gain: str) -> tuple[pd.DataFrame, pd.Series]:
+    """One measurement of every model, in the set `pooled` with its gains of all of them; and errors of log gains."""
+    first = one_row_a_model(every[every[gain] > 0]).set_index("model_id")
+    others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
+    first[others] = first[others].fillna(every.groupby("model_id")[others].first())
+    if evidence.name != POOLED:
+        return first, _error(first, gain)
+    estimates = _pooled(every, set(evidence.table("sources")["file"]), gain)
+    gains = {each: np.exp(table["y"]).reindex(first.index) for each, table in estimates.items()}
+    return first.assign(**gains), estimates[gain]["e"]
+
+
+def _with_intervals(models: pd.DataFrame, error: pd.Series, evidence: Selection, gain: str) -> pd.DataFrame:
+    """Seeds of a model together, with the gain, its t interval over prompts, and growth from block 1 and the input."""
+    from scipy import stats  # noqa: PLC0415 - a second
+
+    first = one_a_recipe(models.reset_index()).set_index("model_id")
+    value, n = first[gain], first["n_prompts"]
+    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
+    total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
+    layers = evidence.table("layers", position="last")
+    block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
+    return first.assign(
+        gain=value,
+        log_gain=np.log(value),
+        lower=value - half,
+        upper=value + half,
+        total_to_penultimate=total,
+        total_from_input=total * first["run_id"].map(block_1).astype("float64"),
+    ).reset_index()
 
 
 def one_row_a_model(

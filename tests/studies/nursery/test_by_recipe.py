@@ -10,7 +10,7 @@ from statsmodels.formula.api import ols
 
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.third import by_crossed, contrasts_of
+from thermostats.studies.nursery.third_tests import by_crossed, contrasts_of
 from thermostats.tables.folders import shipped
 from thermostats.tables.schemas import NURSERY
 

@@ -7,7 +7,7 @@ from scipy import stats
 
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED
 from thermostats.errors import UsageError
-from thermostats.studies.nursery.training_choices import CORPORA, SETTLES, R, by_corpora, kappa, within_cells
+from thermostats.studies.nursery.training_choices import SETTLES, TABLE_OF_CORPORA, R, by_corpora, kappa, within_cells
 
 
 def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
@@ -64,6 +64,6 @@ def test_every_corpus_is_asked_by_itself() -> None:
     alone = [
         stats.spearmanr(*(part[["early", "end"]].to_numpy().T)).statistic for _, part in rows.groupby("trained_on")
     ]
-    assert result.rows[CORPORA][R.name].to_numpy() == pytest.approx(alone, abs=0.08)
+    assert result.rows[TABLE_OF_CORPORA][R.name].to_numpy() == pytest.approx(alone, abs=0.08)
     assert SETTLES.verdict(result) == AGAINST
     assert SETTLES.verdict(by_corpora(rows[rows["trained_on"] == "a"].assign(model_id="m", heritage="r"))) == SUPPORTED

@@ -13,12 +13,11 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError, listed, unknown
-from thermostats.modelling.columns import Columns, at_position, columns_of, comparable_only, named, numbers, units_once
+from thermostats.modelling.columns import Columns, columns_of, comparable_only, named, numbers, units_once
 from thermostats.modelling.draws import SEED, Array, Settings, summary
-from thermostats.modelling.fit import Fit, Law, fits, law_fitted
-from thermostats.modelling.gaussian import Gaussian, not_read
+from thermostats.modelling.fit import Fit, Law, law_fitted
+from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
-from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE, model_means, said_of
 from thermostats.modelling.heritage.law import (
     FAMILY,
     LAB,
@@ -43,8 +42,9 @@ from thermostats.modelling.heritage.law import (
     scaled_map,
     statistics,
 )
-from thermostats.modelling.laws import Prior
+from thermostats.modelling.laws import Prior, fits
 from thermostats.modelling.leave_out import held_out
+from thermostats.modelling.model_gains import GEOMETRY, SCALE, model_gains, moderated_errors, said_of
 from thermostats.plots import posterior
 from thermostats.plots.general import forest
 from thermostats.tables.schemas import GAINS
@@ -455,7 +455,7 @@ def fit_heritage(
     columns = {"model": model, "lab": lab, "prompt": prompt} | ({"se": se} if isinstance(se, str) else {})
     request, gone = _asked(table, outcome, columns, roles, blocks)
     estimand, before = estimand or outcome, table
-    table, left = comparable_only(request.read(table, optional=("prompt",)))
+    table = request.read(table, optional=("prompt",))
     units_once(table, [model, prompt] if prompt in table and se is None else [model], _of_many(outcome, table))
     _complete(request, table)
     chosen = _blocks(request) if blocks is None else _each_listed(blocks)
@@ -463,22 +463,31 @@ def fit_heritage(
     heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df, se is not None)
     names = [column for name in heritage.groups for column in heritage.blocks[name]]
     others = [column for name in heritage.blocks if name not in heritage.groups for column in heritage.blocks[name]]
-    rows, warnings = model_means(table, estimand, names=names, numbers=others, positive=heritage.logs, se=se)
-    warnings += not_read(before, outcome, se, f"{outcome}_sd", "n_prompts")
+    models = model_gains(
+        table,
+        estimand,
+        outcome=outcome,
+        errors=moderated_errors,
+        names=names,
+        quantities=others,
+        optional=["family"],
+        positive=heritage.logs,
+        se=se,
+    )
+    rows = models.table
     if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
         nested = {**heritage.blocks, FAMILY: (LAB, "family")}
         heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
-    warnings += what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
+    warnings = what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
-    sources = set(table.loc[table["gain"].notna(), "source"].dropna()) if "source" in table else set()
     return law_fitted(
         heritage_law(heritage, rows),
         rows,
         seed=seed,
         settings=settings,
-        estimand=at_position(estimand, table),
-        sources=tuple(sorted(sources)),
-        warnings=(*said_of(before), *left, *gone, *warnings),
+        estimand=models.estimand,
+        sources=models.sources,
+        warnings=(*said_of(before), *gone, *models.warnings, *warnings),
         reads=request.of_new,
     )
 
@@ -503,12 +512,12 @@ def _asked(
     labelled = {name: column for name, column in named.items() if name != "lab" or blocks is None or column in table}
     columns = {"outcome": outcome, **labelled, **numbers}
     further = tuple(dict.fromkeys(column for name, of in (blocks or {}).items() for column in listed(of, name) or ()))
-    return Columns(call="fit_heritage", named=columns, computed=partial(_gains, outcome), further=further), gone
+    return Columns(call="fit_heritage", named=columns, further=further), gone
 
 
 def _complete(names: Columns, table: pd.DataFrame) -> None:
     """UsageError where geometry or scale of a model with a gain is missing, with the call of what is there."""
-    rows = table[table["gain"].notna()]
+    rows, _ = comparable_only(table.dropna(subset=names.named["outcome"]))
     full = {
         name: [column for column in names.named.get(name) or () if rows[column].notna().all()]
         for name in ("geometry", "scale")
@@ -536,12 +545,6 @@ def _look(names: Columns) -> str:
     """The call that shows gains by lab."""
     lab, outcome = names.named.get("lab"), names.named["outcome"]
     return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
-
-
-def _gains(outcome: str, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with the outcome and its spread under the names that models' means are taken of."""
-    both = {"gain": outcome, "gain_sd": f"{outcome}_sd"}
-    return rows.assign(**{name: rows[column] for name, column in both.items() if column != name and column in rows})
 
 
 def _blocks(columns: Columns) -> dict[str, Sequence[str]]:

@@ -14,7 +14,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.formatting import number, plural
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage.gain_rows import gain_rows, said_of
+from thermostats.modelling.model_gains import gain_rows, said_of
 from thermostats.tables.folders import data_folder
 from thermostats.tables.model_rows import own_ids
 from thermostats.tables.reading import features

@@ -22,9 +22,10 @@ from scipy import special, stats
 from thermostats.errors import UsageError
 from thermostats.modelling import laws as residuals
 from thermostats.modelling.draws import Array, Statistic
-from thermostats.modelling.gaussian import NEAR_INFINITE, Gaussian, Shares
-from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE
+from thermostats.modelling.gaussian import Gaussian, Shares
+from thermostats.modelling.importance import NEAR_INFINITE
 from thermostats.modelling.laws import LOG, Design, Regressors
+from thermostats.modelling.model_gains import GEOMETRY, SCALE
 from thermostats.modelling.sampling import Sampled, padded
 
 Integers = NDArray[np.int64]

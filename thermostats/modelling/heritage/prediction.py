@@ -15,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.formatting import listed, percent
 from thermostats.modelling.draws import SEED
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
-from thermostats.modelling.heritage.gain_rows import GEOMETRY, SCALE, gain_rows
+from thermostats.modelling.model_gains import GEOMETRY, SCALE, gain_rows
 from thermostats.next_steps import written
 from thermostats.settings import coverage
 from thermostats.tables.folders import begun_or_shipped

@@ -19,7 +19,7 @@ from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import correlation
 from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, fisher_exact
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.gain_rows import chosen_rows
+from thermostats.modelling.model_gains import chosen_rows
 from thermostats.modelling.unit_means import fit_unit_means
 from thermostats.tables.features import by_prompt, combine
 from thermostats.tables.labels import having

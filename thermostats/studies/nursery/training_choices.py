@@ -37,8 +37,8 @@ NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 """The largest correlation that has a finite z, and the fewest groups that say how it varies."""
 FIXED = 0.9
 """Correlation with the end that is called fixed; the null is 0, what chance keeps."""
-CORPORA = "corpora"
-SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), CORPORA))
+TABLE_OF_CORPORA = "corpora"
+SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), TABLE_OF_CORPORA))
 """In every corpus by itself: correlations of corpora that differ have no mean that is anyone's."""
 
 
@@ -122,7 +122,9 @@ def by_corpora(rows: pd.DataFrame) -> Result:
     ]
     largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
     return replace(
-        whole, quantities={**whole.quantities, R.name: largest}, rows={**whole.rows, CORPORA: pd.DataFrame(table)}
+        whole,
+        quantities={**whole.quantities, R.name: largest},
+        rows={**whole.rows, TABLE_OF_CORPORA: pd.DataFrame(table)},
     )
 
 
@@ -176,6 +178,26 @@ def exponents(rows: pd.DataFrame) -> Result:
         SINGLE: of("log_ratio"),
     }
     return Result.of(rows, quantities, estimate=DECAY, table=None)
+
+
+def exponents_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`exponents` of many studies."""
+    rate, decay = (
+        _slopes(rows, outcomes["spectrum"], term, other)
+        for term, other in (("log_rate", "log_decay"), ("log_decay", "log_rate"))
+    )
+    return {RATE: rate, DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower)}
+
+
+def _slopes(rows: pd.DataFrame, y: Array, term: str, other: str) -> Many:
+    """`slope_within` of every row of `y`, given optimiser and corpus."""
+    given = np.column_stack([pd.get_dummies(rows["optimiser"]), rows[[other, "synthetic"]]]).astype(np.float64)
+    off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
+    x, df = off @ rows[term].to_numpy(np.float64), len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    slope = y @ x / (x @ x)
+    error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    return Many(slope, slope - half, slope + half, 2 * stats.t.sf(np.abs(slope) / error, df))
 
 
 KINDS = ("normal", "t3", "heteroscedastic labs")

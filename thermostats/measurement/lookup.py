@@ -1,6 +1,26 @@
-"""Model types that are not measured, each with the reason: what is missing, or what the model does otherwise."""
+"""The entry of a configuration: which class it is, which of its stacks, and which classes are refused and why."""
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from thermostats.errors import DataError
+from thermostats.measurement.architectures import ARCHITECTURES, LIKE_TOWERS, LLAMA, STACKS, TEXT_TOWERS
+from thermostats.measurement.model_class import (
+    Architecture,
+    Config,
+    UnknownArchitectureError,
+    UnsupportedArchitectureError,
+)
+
+HEADLESS = "files_without_head"
+"""Key that `spectra.read_config` adds to a configuration: its class is one without a head of next tokens, as embedding
+and reward models are, and its files hold none."""
+OTHER_HEADS = ("score", "classifier", "qa_outputs", "v_head", "value_head", "reward_head", "regression_head", "summary")
+"""Modules of such classes that are no part of the decoder."""
 
 _REFUSED = {
     (
@@ -146,3 +166,142 @@ _REFUSED = {
 }
 UNSUPPORTED: dict[str, str] = {name: reason for reason, names in _REFUSED.items() for name in names.split()}
 """Model types that are refused, each with the reason."""
+
+
+def stack_of(model: Config, reads: str) -> Config:
+    """The configuration of the stack that reads ``text`` or ``image``; the whole where there is one stack."""
+    model_type = STACKS.get(str(model.get("model_type")), {}).get(reads)
+    nested = model.get(f"{'vision' if reads == 'image' else 'text'}_config")
+    if model_type is None:
+        return model
+    return {**(nested if isinstance(nested, Mapping) else {}), "model_type": model_type}
+
+
+def of_layer(entry: Architecture, config: Config, layer: int) -> Config:
+    """The configuration as one block (from 0) has it: of a hierarchical model width and heads are those of its stage.
+
+    Raises DataError where the configuration does not state them.
+    """
+    if not entry.depths:
+        return config
+    stage, _ = entry.stage(layer)
+    heads, width = config.get("num_heads"), config.get("embed_dim")
+    if not isinstance(heads, list | tuple) or len(heads) != len(entry.depths) or not isinstance(width, int):
+        got, allowed = f"embed_dim {width!r}, num_heads {heads!r}", "a width, and heads for each of the stages"
+        raise DataError("the configuration does not describe its stages", where="config.json", got=got, allowed=allowed)
+    of_stage = {"hidden_size": width * 2**stage, "num_attention_heads": heads[stage], "num_heads": heads[stage]}
+    return {**config, **of_stage, "num_hidden_layers": sum(entry.depths)}
+
+
+def config_of(model: Config) -> Config:
+    """The part of a configuration that describes the decoder (multi-modal models nest it in ``text_config``)."""
+    nested = model.get("text_config")
+    return nested if isinstance(nested, Mapping) else model
+
+
+def _matches(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool:
+    return all(config.get(key) == value for key, value in conditions)
+
+
+def eager_is_wrong(entry: Architecture, config: Config) -> bool:
+    """Whether eager attention must not be used for this model (it would apply Falcon's ALiBi twice)."""
+    return bool(entry.eager_wrong) and _matches(config_of(config), entry.eager_wrong)
+
+
+def _depths(config: Config, key: str) -> tuple[int, ...]:
+    depths = config.get(key)
+    if not isinstance(depths, list | tuple) or not depths or not all(type(n) is int and 0 < n < 1000 for n in depths):
+        what, allowed = f"the configuration's {key} are none", "how many blocks each stage has"
+        raise DataError(what, where="config.json", got=repr(depths)[:60], allowed=allowed)
+    return tuple(depths)
+
+
+BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
+"""Configuration values that let a decoder's tokens attend to those behind them, in some classes only with a mask or
+only without one."""
+
+
+def direction_is_open(entry: Architecture, config: Config) -> bool:
+    """Whether the direction of attention is not that of the class, but for the model itself to say."""
+    inner = config_of(config)
+    return entry.alone or (entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder")))
+
+
+def _as_configured(entry: Architecture, config: Config) -> Architecture:
+    """An entry with what a model's configuration says of its stages, and of attention in both directions."""
+    both = any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
+    entry = replace(entry, alone=True) if entry.causal and both else entry
+    return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+
+
+def _without_head(entry: Architecture, config: Config) -> Architecture:
+    """The entry of the decoder alone, where the files hold no head for it."""
+    if not config.get(HEADLESS) or entry.loader != LLAMA.loader:
+        return entry
+    return replace(entry, loader="AutoModel", headless=True, outside=(*entry.outside, *OTHER_HEADS))
+
+
+def _inside(tower: Architecture, model_type: str, of_tower: str) -> Architecture:
+    """The entry of a text tower where it is a part of a model that reads images or sound too.
+
+    Such a model numbers positions by itself, so prompts are not packed.
+    """
+    place = TEXT_TOWERS[model_type]
+    changed = ("blocks", "final_norm", "embedding", "behind_norm")
+    paths: dict[str, Any] = {name: f"{place}.{path}" for name in changed if (path := getattr(tower, name))}
+    older = "model" if model_type in ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl") else f"{place}.model"
+    return replace(
+        tower,
+        **paths,
+        name=model_type,
+        model_type=of_tower,
+        prefix="model",
+        loader="AutoModelForMultimodalLM",
+        unembedding=("lm_head", f"{place}.lm_head"),
+        moved=((f"model.{place}", older),),
+        towers=(f"model.{place}.", f"{place}.", "model."),
+        packs=False,
+    )
+
+
+def _no_variant(config: Config, variants: Sequence[Architecture]) -> UnsupportedArchitectureError:
+    """The error for a model type that has entries, none of them for this configuration."""
+    wanted = " or ".join(", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants)
+    keys = dict.fromkeys(key for entry in variants for key, _ in entry.when)
+    got = ", ".join(f"{key}={config.get(key)}" for key in keys)
+    what = f"models of type {variants[0].model_type} are measured under other settings alone, neither gains nor weights"
+    step = "gains from hooks of your own can be joined: thermostats join --help"
+    return UnsupportedArchitectureError(what, where="config.json", got=got, allowed=wanted, next_step=step)
+
+
+def lookup(config: Config) -> Architecture:
+    """The entry for a configuration (a config.json as a mapping).
+
+    Raises UnsupportedArchitectureError for model types known not to fit, UnknownArchitectureError for the others.
+    """
+    stated = str(config.get("model_type") or "")
+    by_itself = stated in UNSUPPORTED or any(entry.model_type == stated for entry in ARCHITECTURES)
+    model_type = stated if by_itself else str(config_of(config).get("model_type") or stated)
+    if model_type in UNSUPPORTED:
+        step = "see `thermostats ls architectures`; gains from hooks of your own can be joined: thermostats join --help"
+        what = f"models of type {model_type} are not measured, neither gains nor weights"
+        allowed = "stacks in which every block is attention plus a feed-forward layer"
+        raise UnsupportedArchitectureError(what, where=UNSUPPORTED[model_type], allowed=allowed, next_step=step)
+    described = LIKE_TOWERS.get(model_type, model_type)
+    variants = [entry for entry in ARCHITECTURES if entry.model_type == described]
+    for entry in variants:
+        if _matches(config_of(config), entry.when):
+            tower = _without_head(_as_configured(entry, config), config)
+            return tower if by_itself or stated not in TEXT_TOWERS else _inside(tower, stated, model_type)
+    if variants:
+        raise _no_variant(config_of(config), variants)
+    model_types = sorted({entry.model_type for entry in ARCHITECTURES})
+    near = difflib.get_close_matches(model_type, model_types, n=3)
+    raise UnknownArchitectureError(
+        f"unknown architecture{' (did you mean ' + ', '.join(near) + '?)' if near else ''}",
+        where="model_type of config.json",
+        got=repr(model_type),
+        allowed="see `thermostats ls architectures`",
+        next_step="add an entry to thermostats/measurement/architectures.py: docs/how-to/architecture.md says how, "
+        "and the conformance tests whether it is right",
+    )
