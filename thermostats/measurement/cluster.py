@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +31,7 @@ class Ray:
         self.ours = not ray.is_initialized()
         if self.ours:
             try:
-                # without a name `ray.init` waits for the last cluster of this machine, which may be gone
-                address = settings.address or os.environ.get("RAY_ADDRESS") or "local"
-                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(address=settings.cluster, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
                 raise ThermostatsError(
                     "the Ray cluster cannot be reached",
