@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, write_analysis
 
-from thermostats.claims.claim import Audit, Claim
+from thermostats.claims.claim import Audit, Basis, Claim, Meanings
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength, from_columns
 from thermostats.claims.stored import Made
 from thermostats.errors import DataError, UsageError
@@ -171,8 +171,8 @@ CLAIM = Claim(
     statement="So.",
     estimand="mean",
     rule="Above 0.",
-    source="here",
-    settles={"hangs on one unit": "More labs.", "not supported": "Another rule."},
+    basis=Basis("here"),
+    meanings=Meanings(settles={"hangs on one unit": "More labs.", "not supported": "Another rule."}),
 )
 
 
