@@ -34,6 +34,7 @@ from thermostats.studies.delia2026 import hierarchy as cause_worlds
 from thermostats.studies.delia2026.hierarchy import (
     AGAINST_ARCHITECTURE,
     ALPHA,
+    AT_ONCE,
     BLOCKS,
     GEOMETRY_MINUS_SCALE,
     HERITAGE,
@@ -109,7 +110,7 @@ NEGLIGIBLE = Decide(
 VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
 TRIALS = {
-    name: Trial(rows, test, worlds=worlds)
+    name: Trial(rows, test, worlds=worlds, many=AT_ONCE[name])
     for name, rows, test, worlds in (
         ("architecture", models, by_architecture, cause_worlds.ARCHITECTURE_WORLDS),
         ("lineage", models_of_families, by_lineage, cause_worlds.LINEAGE_WORLDS),

@@ -11,7 +11,7 @@ from scipy import stats
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.many import Many, exponential
+from thermostats.modelling.classical.many import Many, counted, exponential
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
@@ -50,6 +50,15 @@ def of_pairs(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {MEANS.name: Estimate(ratio)}, rows=both)
 
 
+def pairs_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`of_pairs` of many studies."""
+    places, focal = rows.assign(late=1.0, place=np.arange(len(rows))), rows["focal"].to_numpy(bool)
+    both, logs = pairs(places, "late", rows["focal"]), outcomes["log_late"]
+    apart = (logs[:, at] - logs[:, other] for at, other in zip(both["place"], both["place_other"], strict=True))
+    means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
+    return {MEANS.name: counted(means), "pairs": [{RATIO.name: counted(np.exp(each))} for each in apart]}
+
+
 LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="")
 
 
@@ -58,7 +67,7 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
     primary=PAIRS,
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
-    trial=Trial(late_norms, of_pairs, "", LABS_APART, larger=""),
+    trial=Trial(late_norms, of_pairs, "", LABS_APART, "", pairs_at_once),
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""

@@ -1,5 +1,6 @@
 """C08: the trace of the sheaf Laplacian separates expanders from dampeners."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Resul
 from thermostats.claims.rule import Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.counts import pairs_above, separation
+from thermostats.modelling.classical.many import counted, separations
 from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.curves import traces_by_file
 from thermostats.studies.delia2026.stated_facts import H4_V2
@@ -52,9 +54,22 @@ def by_files(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {SHARE.name: share}, rows={"files": files}, words=words, table=None)
 
 
+def by_files_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_files` of many studies."""
+    file = rows["source"].map(FILES).fillna(rows["source"])
+    share, files = separations(outcomes["log_trace"], rows["expander"].to_numpy(bool), file)
+    each = [{SHARE.name: counted(of_file), AROUND.name: counted(around)} for of_file, around in files]
+    return {SHARE.name: share, "files": each}
+
+
 def as_said(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
     """One way to say what expands, and one variant of the trace."""
     return rows.assign(expander=rows[behaviour].astype(bool), log_trace=np.log(rows[variant].astype(float)))
+
+
+def of_variant(evidence: Evidence, behaviour: str, variant: str) -> pd.DataFrame:
+    """Mean traces by model, said one way."""
+    return as_said(mean_traces(evidence), behaviour, variant)
 
 
 def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Result:
@@ -65,7 +80,8 @@ def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Res
 def tried(behaviour: str, variant: str) -> dict[str, Any]:
     """How one way is judged, tried in worlds and without each model: a counterexample must not be one model."""
     worlds = worlds_of_shift("log_trace", np.log(FOLD), ALIKE, "expander")
-    trial = Trial(lambda e: as_said(mean_traces(e), behaviour, variant), by_files, "model_id", worlds, larger="")
+    own = partial(of_variant, behaviour=behaviour, variant=variant)
+    trial = Trial(own, by_files, "model_id", worlds, larger="", many=by_files_at_once)
     return {"primary": SEPARATES, "trial": trial}
 
 

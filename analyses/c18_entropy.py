@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_slopes
 from thermostats.modelling.classical.association import welch_difference, within_correlation
+from thermostats.modelling.classical.many import welch_differences, within_correlations
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import drawing, forest, strip_by_group
@@ -28,7 +30,7 @@ NATS = 1.0
 ALPHA, NEGLIGIBLE = 0.05, 0.1
 MOVES, APART = 0.3, -0.5
 """Declared sizes (null: 0): a correlation inside models, and that of being a cliché with entropy, as the file's d."""
-RHO = V("mean correlation")
+RHO, APART_BY = V("mean correlation"), V("difference of mean entropies")
 POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
 LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
@@ -91,6 +93,13 @@ def inside(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Result:
     return Result(quantities={RHO.name: rho}, n_models=x.shape[1], n_groups=rows["heritage"].nunique(), words=words)
 
 
+def inside_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`inside` of many studies."""
+    place = by_prompt.wide(rows.assign(place=np.arange(len(rows))), "place").dropna().to_numpy(np.int64)
+    x = rows["entropy"].to_numpy(np.float64)[place]
+    return {RHO.name: within_correlations(x, outcomes["log_gain"][:, place], seed=SEED, resamples=FEWEST)}
+
+
 def correlation(rows: pd.DataFrame, whose: str) -> Result:
     """`inside` by model, and by Pearson."""
     result = inside(rows)
@@ -115,7 +124,7 @@ def slopes_inside_models(rows: pd.DataFrame, category: str) -> Inference:
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
 BASES, FOUR, SENSIBLE, HERE = (
-    Trial(own, partial(inside, resamples=FEWEST), worlds=SLOPES, version=2)
+    Trial(own, partial(inside, resamples=FEWEST), worlds=SLOPES, many=inside_at_once, version=2)
     for own in (bases, benchmark, sensible, measured)
 )
 
@@ -166,14 +175,19 @@ def apart(two: pd.DataFrame) -> Result:
     d = welch_difference(cliche, novel, log=False, seed=SEED)
     difference = Estimate.of(d, f"{d.interval} over prompts, 95%", d.p_permutation)
     words = {"cliche": len(cliche), "novel": len(novel), "prompts": len(two)}
-    return Result(quantities={"difference of mean entropies": difference}, words=words)
+    return Result(quantities={APART_BY.name: difference}, words=words)
+
+
+def apart_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`apart` of many studies."""
+    return {APART_BY.name: welch_differences(outcomes["entropy"], rows["cliche"].to_numpy() == 1)}
 
 
 BY_KIND = worlds_of_slopes("entropy", "cliche", APART, ALIKE)
-KINDS = Trial(by_kind, apart, "prompt_id", BY_KIND, "prompt")
+KINDS = Trial(by_kind, apart, "prompt_id", BY_KIND, "prompt", apart_at_once)
 
 
-@CLAIM.finding("cliches", primary=Below("difference of mean entropies", 0), robustness=LESS, trial=KINDS)
+@CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), robustness=LESS, trial=KINDS)
 def cliches(evidence: Evidence) -> Result:
     """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
     every, two = one_each(evidence), by_kind(evidence)

@@ -13,6 +13,7 @@ from thermostats.studies.delia2026.curves import net_amplification
 from thermostats.studies.delia2026.gains_of_claims import (
     BELOW,
     amplification,
+    families_at_once,
     families_that_amplify,
     product_audit,
     published_product,
@@ -24,7 +25,8 @@ SEED = 20
 STATED, APART = float(np.log(124)), 1.0
 """Mean log amplification of models, that of the smallest stated product (null: 0), and their standard deviation."""
 NET = V("amplification")
-AMPLIFY = Always(BELOW, Gate(Each("comparable models", NET.lower > 1)) & (V("share of families").lower > 0.5))
+MODELS = "comparable models"
+AMPLIFY = Always(BELOW, Gate(Each(MODELS, NET.lower > 1)) & (V("share of families").lower > 0.5))
 
 MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=AMPLIFY.against)
 
@@ -38,7 +40,7 @@ def logs(table: pd.DataFrame) -> pd.DataFrame:
     return known[known["comparable"]].reset_index(drop=True)
 
 
-share = partial(families_that_amplify, name="comparable models")
+share, shares = partial(families_that_amplify, name=MODELS), partial(families_at_once, name=MODELS)
 
 
 def of_models(evidence: Evidence) -> pd.DataFrame:
@@ -59,13 +61,17 @@ WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
 
 
 @CLAIM.finding(
-    "families", primary=AMPLIFY, robustness=MOST, trial=Trial(of_models, share, "", WORLDS), views=Views(models=4)
+    "families",
+    primary=AMPLIFY,
+    robustness=MOST,
+    trial=Trial(of_models, share, "", WORLDS, many=shares),
+    views=Views(models=4),
 )
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
     table = amplification(evidence, seed=SEED)
     found = share(logs(table))
-    fair, by_family = found.rows["comparable models"], found.rows["families"]
+    fair, by_family = found.rows[MODELS], found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
     later = partial(fit_share, rows, "amplifies", sources=[CLAIM.basis.source], seed=SEED)
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
@@ -79,7 +85,7 @@ def families(evidence: Evidence) -> Result:
     return found.adding(table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",)))
 
 
-@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS))
+@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, many=shares))
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)

@@ -13,7 +13,7 @@ from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.study_rows import jackknife
 from thermostats.studies.nursery.third_tests import mediation
-from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, worlds
+from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, exponents_at_once, worlds
 from thermostats.tables.schemas import NURSERY
 
 RECIPES = AtLeast(groups=8)
@@ -42,7 +42,7 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe"),
+    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe", exponents_at_once),
     evidence=NURSERY,
     needs=RECIPES,
 )

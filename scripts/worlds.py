@@ -2,17 +2,16 @@
 
 Resumable: it is written after every rule and design. Rows of another version of a rule, its test or its worlds are
 made anew; `--anew` makes those of the claims and rules that are named whatever they are. `--jobs`: processes at a time.
-`--minutes`: after which no further rule is begun. `--seconds`: the most that one world of a search takes, with fewer
-studies where that is short; a worst world takes up to ten times as long.
+`--seconds`: the most that one world of a search takes, with fewer studies where that is short; a worst world takes up
+to ten times as long.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from functools import cache
 from multiprocessing import get_context
@@ -112,7 +111,7 @@ def write(table: pd.DataFrame, made: pd.DataFrame) -> None:
     every.to_csv(TABLE, index=False, float_format="%.4g", lineterminator="\n")
 
 
-def main(chosen: list[str], jobs: int, minutes: float, seconds: float, anew: bool = False) -> None:
+def main(chosen: list[str], jobs: int, seconds: float, anew: bool = False) -> None:
     """Fill the table, the rows of a rule and design as soon as they are known.
 
     Raises RuntimeError that names the rules that failed, once the others are written.
@@ -121,26 +120,20 @@ def main(chosen: list[str], jobs: int, minutes: float, seconds: float, anew: boo
     claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in named]
     waiting = list(todo(claims, chosen, anew))
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
-    started, failed = time.monotonic(), dict[str, BaseException]()
+    failed = dict[str, BaseException]()
     with Progress(*columns) as bar, ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         task = bar.add_task("rules", total=len(waiting))
-        running: dict[Future[tuple[list[dict[str, Any]], float]], tuple[str, Key]] = {}
-        while waiting or running:
-            while waiting and len(running) < jobs and time.monotonic() - started < 60 * minutes:
-                job = waiting.pop(0)
-                running[pool.submit(tried, *job, seconds)] = job
-            if not running:
-                break
-            future = next(as_completed(running))
-            _, (rule, n) = running.pop(future)
+        running = {pool.submit(tried, *job, seconds): job for job in waiting}
+        for future in as_completed(running):
+            name = "{} on {} rows".format(*running[future][1])
             if error := future.exception():
-                failed[f"{rule} on {n} rows"] = error
-                bar.console.print(f"{rule} on {n} rows failed: {error}", markup=False)
+                failed[name] = error
+                bar.console.print(f"{name} failed: {error}", markup=False)
             else:
                 made, seconds_taken = future.result()
                 write(current(claims), pd.DataFrame(made))
-                bar.console.print(f"{rule} on {n} rows: {seconds_taken:.0f} CPU-seconds", markup=False)
-            bar.update(task, advance=1, description=rule)
+                bar.console.print(f"{name}: {seconds_taken:.0f} CPU-seconds", markup=False)
+            bar.update(task, advance=1, description=name)
     if failed:
         raise RuntimeError(f"failed: {'; '.join(failed)}") from next(iter(failed.values()))
 
@@ -149,8 +142,7 @@ if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("claims", nargs="*")
     parser.add_argument("--jobs", type=int, default=cores_there_are())
-    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--anew", action="store_true")
     arguments = parser.parse_args()
-    main(arguments.claims, arguments.jobs, arguments.minutes, arguments.seconds, arguments.anew)
+    main(arguments.claims, arguments.jobs, arguments.seconds, arguments.anew)

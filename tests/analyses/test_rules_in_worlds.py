@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from altered import ROOT, analysis, shipped
 
-from thermostats.claims import calibration, levels, rule
+from thermostats.claims import calibration, condition, levels
 from thermostats.claims.calibration import Side
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Posterior
@@ -82,21 +82,21 @@ def test_no_primary_rule_reads_a_posterior(claim: str) -> None:
 def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    turned = {sign: rule.OPERATORS[other] for sign, other in zip("<>≤≥", "><≥≤", strict=True)}
-    against = rule.V._against
+    turned = {sign: condition.OPERATORS[other] for sign, other in zip("<>≤≥", "><≥≤", strict=True)}
+    against = condition.V._against
 
     step = 1.0 if claim == "c09" else 0.1  # points of depth, of which models differ by ten
 
     def moved(way: int) -> Any:
-        def to(number: rule.V, sign: str, bar: Any) -> rule.Condition:
-            return against(number, sign, bar if isinstance(bar, rule.V) else bar + way * (step + abs(bar)))
+        def to(number: condition.V, sign: str, bar: Any) -> condition.Condition:
+            return against(number, sign, bar if isinstance(bar, condition.V) else bar + way * (step + abs(bar)))
 
         return to
 
     mutants = []
     for name, value in (("OPERATORS", turned), ("V._against", moved(1)), ("V._against", moved(-1))):
         with monkeypatch.context() as changed:
-            changed.setattr(f"thermostats.claims.rule.{name}", value)
+            changed.setattr(f"thermostats.claims.condition.{name}", value)
             mutants.append({question.id: question for question in analysis(claim).CLAIM.questions})
     for name, (question, rows) in tried(claim).items():
         if len(rows) == 1:

@@ -77,9 +77,9 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         except TooFew:
             continue
         inference = result.inference
-        if (inference.fit is None and inference.later is None) or (rule.pick and rule.pick.table not in result.rows):
+        if inference.fit is None and inference.later is None:
             continue
-        asked = rule.stated(result)
+        asked = rule.statement
         names, read = {asked, *result.inference.statements}, Read()
         for statement in rule.statements_of(replace(result, inference=Inference(stand_in(names)))).values():
             truth_of(statement, read)

@@ -18,7 +18,6 @@ from thermostats.claims.rule import (
     Each,
     EveryRow,
     Given,
-    Pick,
     Posterior,
     Rule,
     Some,
@@ -125,30 +124,15 @@ def test_rules_join_as_parts_and_as_alternatives() -> None:
     assert all_of([]) == OPEN and all_of([SUPPORTED, UNMEASURED]) == OPEN and all_of([UNMEASURED]) == UNMEASURED
 
 
-def test_what_is_picked_after_looking_is_picked_inside_the_rule() -> None:
-    rows = pd.DataFrame({"factor": ["a", "b"], "p": [0.2, 0.01], "effect": [3.0, -3.0]})
-    draws = {"effect of a": np.ones((4, 5), dtype=bool), "effect of b": np.zeros((4, 5), dtype=bool)}
-    result = Result(rows={"factors": rows, "none": rows.iloc[:0]}, inference=Inference(statements=draws))
-    assert Posterior("effect of {factor}", pick=Pick("factors", smallest="p")).verdict(result) == AGAINST
-    assert Posterior("effect of {factor}", pick=Pick("factors", largest="p")).verdict(result) == SUPPORTED
-    least, none = Pick("factors", smallest="p"), Pick("none", smallest="p")
-    assert Decide(least.where(V("effect") > 0), least.where(V("effect") < 0)).verdict(result) == AGAINST
-    assert Decide(none.where(V("effect") > 0), NEVER).verdict(result) == OPEN
-    assert least.where(V("effect") > 0).words == "for the factors with the smallest p, effect > 0"
-
-
 @pytest.mark.parametrize(("share", "verdict"), [(0.95, SUPPORTED), (0.94, OPEN), (0.06, OPEN), (0.05, AGAINST)])
 def test_a_posterior_is_sure_at_its_limits(share: float, verdict: str) -> None:
     truth = np.arange(100) < round(100 * share)
     assert Posterior("it").verdict(Result(inference=Inference(statements={"it": truth}))) == verdict
 
 
-def test_a_posterior_may_ask_another_statement_and_a_counterexample() -> None:
-    half, never = np.arange(100) < 50, np.zeros(100, dtype=bool)
-    result = Result(
-        quantities={"flips": Estimate(1)}, inference=Inference(statements={"it": half, "much of it": never})
-    )
-    assert Posterior("it", against="much of it").verdict(result) == AGAINST
+def test_a_counterexample_refutes_whatever_the_posterior() -> None:
+    half = np.arange(100) < 50
+    result = Result(quantities={"flips": Estimate(1)}, inference=Inference(statements={"it": half}))
     assert Posterior("it").verdict(result) == OPEN
     assert Posterior("it", refuted=V("flips") > 0).verdict(result) == AGAINST
     assert "whatever the posterior, where flips > 0" in Posterior("it", refuted=V("flips") > 0).words()
@@ -165,10 +149,6 @@ def test_a_posterior_may_ask_another_statement_and_a_counterexample() -> None:
         (Decide(V("x").p <= 0.5, NEVER), "supported where the p-value of x ≤ 0.5"),
         (Decide(NEVER, V("x").lower > V("y").upper), "not supported where x > y"),
         (EveryRow(Below("x", 1), "labs"), "supported where in each of the labs, x < 1; not supported where in at "),
-        (
-            Decide(Pick("labs", largest="n").where(V("x").upper < 1), NEVER),
-            "supported where for the labs with the largest n, x < 1",
-        ),
         (Given(V("n") >= 10, Below("x", 1)), "supported where x < 1; not supported where x > 1"),
         (Posterior("it"), "supported where P(it) is at least 0.8, not supported where it is at most 0.2"),
         (Posterior("it", sure=0.6), "supported where P(it) is at least 0.6"),
@@ -187,8 +167,8 @@ def test_rows_and_adjusted_p_values_are_nearly_enough() -> None:
         EveryRow(below, "labs").verdict(result) == OPEN
         and EveryRow(below, "labs").nearly().verdict(result) == SUPPORTED
     )
-    for condition in (Some("labs", least, adjust="holm"), Pick("labs", smallest="p").where(least)):
-        assert not condition.holds(result) and condition.nearly().holds(result)
+    adjusted = Some("labs", least, adjust="holm")
+    assert not adjusted.holds(result) and adjusted.nearly().holds(result)
     assert not Each("labs", least).nearly().holds(result) and not Some("labs", V("x").p < 0.05).holds(result)
     assert Decide(NEVER & least, NEVER | least).nearly().words() == "not supported where the p-value of x ≤ 0.2"
 

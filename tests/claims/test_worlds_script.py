@@ -54,12 +54,12 @@ def test_rules_that_are_through_stay_and_are_not_done_again(folder: Path, monkey
     every = list(worlds.todo([CLAIM], []))
     assert len(every) > 2
     with pytest.raises(RuntimeError, match=rf"failed: {CLAIM}\.\S+ on \d+ rows"):
-        worlds.main([CLAIM], 1, 60.0, 1.0)
+        worlds.main([CLAIM], 1, 1.0)
     assert set(table()["rule"].str[:3]) == {"C02", CLAIM} and "earlier" not in set(table()["digest"])
     ((_, missing),) = worlds.todo([CLAIM], [])
     assert missing == done[1] and len(table()) == len(every)
     assert {rule for _, (rule, _) in worlds.todo([CLAIM], [f"{CLAIM}.variance"], anew=True)} == {f"{CLAIM}.variance"}
-    worlds.main([CLAIM], 1, 60.0, 1.0)
+    worlds.main([CLAIM], 1, 1.0)
     assert done[-1] == missing and len(done) == len(every) + 1 and len(table()) == len(every) + 1
     assert not list(worlds.todo([CLAIM], []))
     assert len(list(worlds.todo([CLAIM], [], anew=True))) == len(every)
@@ -69,13 +69,8 @@ def test_an_empty_table_is_filled(folder: Path, monkeypatch: pytest.MonkeyPatch)
     pd.DataFrame(columns=list(calibration.ORDER)).to_csv(folder / "worlds.csv", index=False)
     made = {design: row(*design, question.digest()) for design, (question, _) in worlds.designs(CLAIM).items()}
     monkeypatch.setattr(worlds, "tried", lambda claim, design, seconds: ([made[design]], 1.0))
-    worlds.main([CLAIM], 1, 60.0, 1.0)
+    worlds.main([CLAIM], 1, 1.0)
     assert len(table()) == len(made)
-
-
-def test_no_rule_is_begun_after_the_time_is_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worlds, "tried", lambda *_: pytest.fail("begun"))
-    worlds.main([CLAIM], 1, 0.0, 1.0)
 
 
 def test_tipping_points_are_asked_for_the_levels_of_every_finding_of_a_rule() -> None:

@@ -24,6 +24,7 @@ from thermostats.modelling.classical.association import (
     weakest_that_decides,
     within_correlation,
 )
+from thermostats.modelling.classical.many import welch_differences, within_correlations
 from thermostats.modelling.columns import holm
 
 ANSCOMBE_X = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
@@ -198,6 +199,33 @@ def test_tables_of_other_prompts_are_refused() -> None:
     x, y = crossed(0.0, 0)
     with pytest.raises(UsageError, match="different prompts"):
         within_correlation(x, y.iloc[::-1], seed=0)
+
+
+def test_ranks_inside_models_of_many_studies_are_those_of_single_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ties in x among them; in one go and in parts."""
+    rng = np.random.default_rng(2)
+    x, outcomes = rng.integers(0, 4, (9, 3)).astype(float), rng.normal(size=(5, 9, 3))
+    every = within_correlations(x, outcomes, seed=7, resamples=199)
+    monkeypatch.setattr("thermostats.modelling.classical.many.HELD", 2000)
+    parts = within_correlations(x, outcomes, seed=7, resamples=199)
+    for study, y in enumerate(outcomes):
+        single = within_correlation(pd.DataFrame(x), pd.DataFrame(y), seed=7, resamples=199)
+        of_single = [single.estimate, single.lower, single.upper, single.p_value]
+        for found in (every, parts):
+            at = [getattr(found, name)[study] for name in ("estimate", "lower", "upper", "p")]
+            assert at == pytest.approx(of_single, abs=1e-12)
+    with pytest.raises(UsageError):
+        within_correlations(x[:3], outcomes[:, :3], seed=7, resamples=9)
+
+
+def test_differences_of_many_studies_have_welch_s_interval() -> None:
+    outcomes, inside = np.random.default_rng(8).normal(size=(4, 9)), np.arange(9) < 4
+    found = welch_differences(outcomes, inside)
+    for study, y in enumerate(outcomes):
+        interval = stats.ttest_ind(y[inside], y[~inside], equal_var=False).confidence_interval()
+        assert (found.lower[study], found.upper[study]) == pytest.approx((interval.low, interval.high))
+    with pytest.raises(UsageError, match="too few"):
+        welch_differences(outcomes, np.arange(9) < 2)
 
 
 def test_few_points_need_a_perfect_order() -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import pairs_above, separation
+from thermostats.modelling.classical.many import separations
 
 
 def test_p_is_that_of_all_groups_together() -> None:
@@ -48,3 +49,17 @@ def test_many_arrangements_are_drawn() -> None:
     whole = stats.mannwhitneyu(x := rng.normal(size=20), y := rng.normal(size=20) + 0.7, method="exact").pvalue
     drawn = separation(np.concatenate([x, y]), np.arange(40) < 20, ["a"] * 40)
     assert null.p > 0.05 > apart.p and drawn.p == pytest.approx(whole, abs=0.02)
+
+
+def test_many_studies_are_separated_as_single_ones() -> None:
+    outcomes, member = np.random.default_rng(4).normal(size=(6, 12)), np.arange(12) % 3 == 0
+    group = ["a"] * 5 + ["b"] * 4 + ["c"] * 2 + ["d"]
+    whole, by_group = separations(outcomes, member, group)
+    for study, y in enumerate(outcomes):
+        single = separation(y, member, group)
+        assert (whole.estimate[study], whole.p[study]) == pytest.approx((single.share, single.p))
+        assert [(share[study], around[study]) for share, around in by_group] == [
+            (row.share, row.straddling) for row in single.groups.itertuples()
+        ]
+    with pytest.raises(UsageError, match="both kinds"):
+        separations(outcomes, member, list("abcdefghijkl"))

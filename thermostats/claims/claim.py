@@ -199,7 +199,7 @@ class Claim(ByColumn):
                 "a rule without a level",
                 where=f"{self.id}.{name}",
                 got=primary.words() if isinstance(primary, AtLeast) else lacks,
-                allowed="comparisons of V, joined with & and |, Each, Some, Pick; a count of models is `needs`",
+                allowed="comparisons of V, joined with & and |, Each, Some; a count of models is `needs`",
             )
         others = views.beside(evidence, f"{self.id}.{name}") if views else None
 

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.claims import rule
-from thermostats.claims import rule as conditions
+from thermostats.claims.condition import Truth
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Audit, ByColumn, Estimate, Reason, Result
+from thermostats.claims.rule import Posterior, Rule
 from thermostats.errors import DataError
 from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
 from thermostats.modelling.checks import Gate
@@ -353,7 +353,7 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
-def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: rule.Rule | None = None) -> FittedModel:
+def posterior_of(result: Result, rule_asked: Posterior, model: str, test: Rule | None = None) -> FittedModel:
     """The page's record of a result's fit, its checks run; with refits of the exact engine, of others where asked for.
 
     rule_asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
@@ -364,7 +364,7 @@ def posterior_of(result: Result, rule_asked: rule.Posterior, model: str, test: r
         raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
     statements = rule_asked.statements_of(result)
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
-    statement, probability = f"P({rule_asked.stated(result)})", rule_asked.probability(result)
+    statement, probability = f"P({rule_asked.statement})", rule_asked.probability(result)
     tables = result.inference.tables
     if not isinstance(tables, Mapping):
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
@@ -447,9 +447,9 @@ def _drawn_with() -> str:
     return f"{', '.join(f'{name} {number}' for name, number in there.items())}; {datetime.now(UTC):%Y-%m-%d}"
 
 
-def undrawn(result: Result, rule_asked: rule.Posterior, model: str) -> Undrawn:
+def undrawn(result: Result, rule_asked: Posterior, model: str) -> Undrawn:
     """The record of a result's fit that is left for later."""
-    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.stated(result)})")
+    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.statement})")
 
 
 def convergence(fit: Fit) -> Convergence:
@@ -460,12 +460,12 @@ def convergence(fit: Fit) -> Convergence:
     return Convergence(worst.get("R-hat"), fit.draws.effective, counted)
 
 
-def _sentence(rule_asked: rule.Rule) -> str:
+def _sentence(rule_asked: Rule) -> str:
     words = rule_asked.words()
     return f"{words[0].upper()}{words[1:]}, else inconclusive."
 
 
-def _error(fit: Fit, probability: float, truth: conditions.Truth | None) -> float:
+def _error(fit: Fit, probability: float, truth: Truth | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the effective number of the fit."""
     if truth is None:
         return float(np.sqrt(probability * (1 - probability) / fit.draws.effective))

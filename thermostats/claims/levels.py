@@ -42,9 +42,9 @@ SAMPLES, MOSTLY, LARGE = 20, 16, 240
 STEPS = 6
 """Halvings by which the size is found at which a statement becomes true."""
 POINTS = 48
-"""Points of a box that are tried with a test that is made study by study, or of many rows."""
-TOGETHER = 100
-"""Rows up to which a test of many studies at once is tried in every point with every kind of errors."""
+"""Points of a box that are tried with a test that is made study by study, of many rows, or in many points."""
+TOGETHER, ALL = 100, 750
+"""Rows, and points with kinds of errors, up to which a test of many studies at once is tried in all of them."""
 WORST = 3
 """Worst worlds of a box that are simulated anew."""
 EVERY = 10
@@ -318,13 +318,14 @@ class Search:
     def worst(self, box: str) -> list[Point]:
         """The worst points of a box, at most `WORST`, in which the side is false indeed.
 
-        All have random numbers in common. A test that is made study by study, or of many rows, meets the points with
-        kinds of errors in turn, then the worst points with all of them.
+        All have random numbers in common. Where a test is made study by study, or rows or points are many, points
+        meet kinds of errors in turn, then the worst points meet all of them.
         """
         worlds, effort = worlds_of(self.question), self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._worst_sizes(), places))
-        if self.question.on_trial()[1].many is None or len(self.rows) > TOGETHER:
+        many = len(self.rows) > TOGETHER or len(spots) * len(worlds.kinds) > ALL
+        if many or self.question.on_trial()[1].many is None:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             turns = [

@@ -20,7 +20,6 @@ OUTLYING = 4.0
 """Standard deviations by which what is aberrant lies off."""
 NOISY = 3.0
 """Factor of the errors of labs of one or two models, where those are noisy."""
-LEVELS = "levels of "
 LARGEST_AR, LARGEST_RATIO = 0.6, 3.0
 """Bounds of nuisances: correlation of neighbours' errors, and ratio of standard deviations."""
 ERRORS: Mapping[str, str] = {
@@ -221,8 +220,6 @@ def column_words(name: str) -> str:
 def _errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     """Errors with variance 1 but for what is aberrant."""
     n, lab, every = len(rows), pd.factorize(rows["heritage"])[0], np.arange(random.studies)
-    if kind.startswith(LEVELS):
-        return np.asarray((random.levels(rows, kind.removeprefix(LEVELS)) + random.normal(n)) / 2**0.5)
     if kind in {"t3", "t4"}:
         return random.t(int(kind[1]), n)
     if kind == "lognormal":

@@ -9,7 +9,6 @@ used. Its signal says what is true, its errors (`claims/noise.py`) what hides it
 | slopes inside models, over prompts | `worlds_of_slopes` |
 | an exponent with a margin | `worlds_of_exponent` |
 | shares of variance of several causes | `worlds_of_shares` |
-| the same where two causes are alike | `worlds_at` |
 | a share along the tree of descent | `worlds_of_descent` |
 | a mean with a number | `worlds_of_mean` |
 | a difference with 0, of all rows or of some | `worlds_of_shift` |
@@ -20,7 +19,7 @@ used. Its signal says what is true, its errors (`claims/noise.py`) what hides it
 | that share among some models with the rest | `worlds_of_contrast` |
 
 A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a size and
-of nuisances (for example `studies/nursery/crossed.py`). `claims/levels.py` tries a rule in all of them.
+of nuisances (for example `studies/delia2026/boundary.py`). `claims/levels.py` tries a rule in all of them.
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ from thermostats.claims.noise import (
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
 from thermostats.formatting import declared, listed
-from thermostats.modelling.heritage.variance_shares import Blocks, shares_of_signals
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -267,117 +265,6 @@ def standard(values: Array) -> Array:
     centred = values - values.mean(axis=-1, keepdims=True)
     spread = centred.std(axis=-1, keepdims=True)
     return np.asarray(centred / np.where(spread, spread, 1.0))
-
-
-ANGLES = 91
-"""Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""
-AT_THE_BAR = "at the bar"
-BOX: Mapping[str, tuple[float, ...]] = {
-    "signal": (0.8, 0.95, 0.3),
-    "tilt": (0.5, 0.0, 1.0),
-    "families": BETWEEN,
-    "ratio": RATIO,
-}
-"""At rest and at their bounds: the signal's share, the direction of columns, errors between families, and their SD
-along the last column."""
-
-
-@dataclass(frozen=True)
-class Boundary:
-    """A comparison of blocks, and the causes whose mixture lies on its boundary.
-
-    codings: ways to put columns into blocks, in each of which the first of `pair` must exceed the second by more than
-    `margin`, a share of the whole variance; without a second it is a share alone. first, second: the causes that are
-    mixed, groups whose levels add up, or columns: at tilt 0 along the first, at tilt 1 the last, between them both, of
-    random signs. `beside`: a share of lab effects in the signal, whatever the mixture.
-    """
-
-    outcome: str
-    codings: tuple[Blocks, ...]
-    pair: tuple[str, ...]
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    words: str
-    large: Result
-    """The rule's numbers at the boundary, in a sample without end."""
-    margin: float = 0.0
-    beside: float = 0.0
-
-    def compared(self, rows: pd.DataFrame, signals: Array, signal: float) -> Array:
-        """What is compared for every signal (one a row), of the whole variance, in the coding where it is least."""
-        differences = []
-        for blocks in self.codings:
-            shares = signal * shares_of_signals(rows, signals, blocks)
-            named = [shares[:, list(blocks).index(name)] for name in self.pair]
-            differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
-        return np.asarray(np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0))
-
-    def outcomes(
-        self, signal: float, tilt: float, beside: float, rows: pd.DataFrame, noise: Noise, random: Random
-    ) -> Outcomes:
-        """Outcomes with a signal on the boundary, and noise."""
-        a, b = (self._cause(rows, cause, tilt, random) for cause in (self.first, self.second))
-        lab, errors = standard(random.levels(rows, "heritage")), noise(rows)
-        made = np.stack([self._on_it(rows, *study, signal, beside) for study in zip(a, b, lab, strict=True)])
-        return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
-
-    def _on_it(self, rows: pd.DataFrame, a: Array, b: Array, lab: Array, signal: float, beside: float) -> Array:
-        angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
-        mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
-        return standard(_at_zero(mixed, self.compared(rows, mixed, signal)))
-
-    def _cause(self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random) -> Array:
-        if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
-            return standard(np.sum([random.levels(rows, column) for column in columns], axis=0))
-        x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns])
-        weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
-        return standard((weights * random.signs(x.shape[1])) @ x.T)
-
-
-def _at_zero(signals: Array, compared: Array) -> Array:
-    """The signal between two neighbours where what is compared crosses 0; where it never is above, where it is most."""
-    falls = np.flatnonzero((compared[:-1] > 0) & (compared[1:] <= 0))
-    if not falls.size:
-        return np.asarray(signals[compared.argmax()] if compared.max() <= 0 else signals[-1])
-    place = falls[0]
-    part = compared[place] / (compared[place] - compared[place + 1])
-    return np.asarray(signals[place] + part * (signals[place + 1] - signals[place]))
-
-
-def worlds_at(
-    boundary: Boundary, shares: Worlds, along: str, kinds: Sequence[str] = tuple(ERRORS), **box: tuple[float, ...]
-) -> Worlds:
-    """A family of shares of causes with the boundary of their comparison among its sizes, and the boundary's nuisances.
-
-    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as `beside`, the share of lab
-    effects in the signal.
-    """
-    make = partial(_made, boundary, shares, along)
-    others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
-    return replace(shares, make=make, box={**BOX, **box}, kinds=tuple(kinds), others=others)
-
-
-def _made(
-    boundary: Boundary,
-    shares: Worlds,
-    along: str,
-    size: Any,
-    *,
-    kind: str,
-    signal: float,
-    tilt: float,
-    families: float,
-    ratio: float,
-    beside: float | None = None,
-) -> World:
-    if size != AT_THE_BAR:
-        return shares.make(size, kind=kind, between=families, ratio=ratio)
-    beside = boundary.beside if beside is None else beside
-    errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
-    of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
-    words = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
-    outcomes = partial(boundary.outcomes, signal, tilt, beside)
-    return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
 
 
 EVERY = tuple(ERRORS)
@@ -617,10 +504,8 @@ def _of_exponent(
 
 __all__ = [
     "TOTAL",
-    "Boundary",
     "World",
     "Worlds",
-    "worlds_at",
     "worlds_of_bound",
     "worlds_of_contrast",
     "worlds_of_descent",

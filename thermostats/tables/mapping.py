@@ -281,6 +281,8 @@ ROWS = ("model_id", "layer", "prompt_id")
 """Columns of a table with a row a layer that are looked for under other names."""
 PLAIN_GAINS = ("gain", "gains", "growth", "ratio")
 """What a gain is called where it is not said which."""
+PER_CENT = {"percent", "percentage", "pct"}
+"""Words in the name of a column that is in per cent."""
 NUMBERED = re.compile(r"(?P<before>.*?)[0-9]+")
 LEAST = 3
 """Columns with a number in their names that are taken for one quantity, a column a layer."""
@@ -323,7 +325,7 @@ def doubts_of(frame: pd.DataFrame) -> str:
     if norm := next((name for name in mapping.get("ignore", ()) if name == fitting("norm", [*map(str, frame)])), ""):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
-        doubts.append("the unit of n_params")
+        doubts.append(f"the unit of {' and '.join(mapping['factors'])}")
     return f"check {', '.join(doubts)}" if doubts else ""
 
 
@@ -356,7 +358,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     mapping: dict[str, Any] = {
         "table": "layers" if norms else "",
         "columns": columns,
-        "factors": {} if by_layer else _factors(frame, columns),
+        "factors": _per_cent(columns) | ({} if by_layer else _factors(frame, columns)),
         "constants": {**constants, **at},
         "wide": {"columns": f"{wide}*", "name": "layer", "value": "gain_block"} if wide else {},
         "norms": norms,
@@ -397,6 +399,12 @@ def _wide(frame: pd.DataFrame) -> str:
 
 def _numbered(name: str, before: str) -> bool:
     return name.startswith(before) and name.removeprefix(before).isdigit()
+
+
+def _per_cent(columns: Mapping[str, str]) -> dict[str, float]:
+    """By what gains are to be multiplied whose column says that it is in per cent."""
+    said = {theirs: {*re.split(r"[\W_]+", theirs.casefold())} & PER_CENT or "%" in theirs for theirs in columns}
+    return {ours: 0.01 for theirs, ours in columns.items() if (ours == "gain_block" or is_gain(ours)) and said[theirs]}
 
 
 def _factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:

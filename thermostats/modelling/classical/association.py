@@ -303,19 +303,26 @@ def _resampled(a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool) 
     A row counts as often as it is drawn; its rank among those drawn is Σ_j w_j ([x_j < x] + ½ [x_j = x]), w_j how often
     row j is.
     """
-    n, m = a.shape
-    times = np.zeros((len(prompts), n))
-    np.add.at(times, (np.arange(len(prompts))[:, None], prompts), 1.0)
-
-    def standardised(values: Array) -> Array:
-        if ranked:
-            values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
-        centred = values - (times * values).sum(axis=1, keepdims=True) / n
-        spread = np.sqrt((times * np.square(centred)).sum(axis=1, keepdims=True))
-        return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
-
-    each = [(times * standardised(a[:, k]) * standardised(b[:, k])).sum(axis=1) for k in range(m)]
+    times = how_often(prompts, len(a))
+    both = [[standardised(values, times, ranked=ranked) for values in table.T] for table in (a, b)]
+    each = [(times * x * y).sum(axis=1) for x, y in zip(*both, strict=True)]
     return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
+
+
+def how_often(drawn: NDArray[np.int64], n: int) -> Array:
+    """How often each of n rows is among those drawn, resample × row."""
+    times = np.zeros((len(drawn), n))
+    np.add.at(times, (np.arange(len(drawn))[:, None], drawn), 1.0)
+    return times
+
+
+def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
+    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where nothing varies."""
+    if ranked:
+        values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
+    centred = values - (times * values).sum(axis=1, keepdims=True) / times.shape[1]
+    spread = np.sqrt((times * np.square(centred)).sum(axis=1, keepdims=True))
+    return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
 
 
 def ols(frame: pd.DataFrame, formula: str) -> Any:

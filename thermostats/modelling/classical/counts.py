@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, permuted
-from thermostats.modelling.classical.many import shares_in_groups
+from thermostats.modelling.classical.association import permuted
+from thermostats.modelling.classical.many import ROUNDING, pairs_by_chance, shares_in_groups
 from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
@@ -313,9 +312,6 @@ def _best_cut(x: Array, y: Array) -> tuple[float, float]:
     return float(cuts[best]), float(both[best])
 
 
-ROUNDING = 1e-9
-
-
 @dataclass(frozen=True)
 class Separation:
     """Pairs of a member and a non-member of one group, and how often the member is above."""
@@ -338,28 +334,21 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
     out. Raises UsageError where no group has both kinds.
     """
     rows = pd.DataFrame({"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group})
-    sizes = rows.groupby("group")["member"].agg(["size", "sum"]).astype(int)
-    exact = math.prod(math.comb(n, k) for n, k in sizes.to_numpy().tolist()) <= MOST_ARRANGEMENTS
-    entries, distance, null, rng = [], 0.0, np.zeros(1 if exact else RESAMPLES), np.random.default_rng(1)
+    entries, distance, ranks = [], 0.0, []
     for name, part in rows.groupby("group", sort=False):
         x, chosen = part["value"].to_numpy(), part["member"].to_numpy()
         k, n = int(chosen.sum()), len(part)
         if k in (0, n):
             continue
-        half, above = k * (n - k) / 2, pairs_above(x, chosen)
-        distance += above - half
-        if exact:
-            sums = np.array(list(combinations(stats.rankdata(x).tolist(), k))).sum(axis=1)
-            null = np.add.outer(null, sums - k * (k + 1) / 2 - half).ravel()
-        else:
-            null = null + _drawn(x, k, rng) - half
+        pairs, above = k * (n - k), pairs_above(x, chosen)
+        distance += above - pairs / 2
+        ranks.append((stats.rankdata(x), k))
         straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
-        pairs = k * (n - k)
         entries.append((name, n, pairs, above, above / pairs, straddling))
     if not entries:
         raise UsageError("no group has both kinds", got=f"{len(rows)} rows", allowed="members and others in one group")
     groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
-    distances = np.abs(null)
+    distances = np.abs(pairs_by_chance(ranks, RESAMPLES))
     p, smallest = (float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max()))
     return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
 
@@ -367,12 +356,6 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
 def pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     """Pairs of a member and a non-member in which the member is above, ties half."""
     return float(((1 + np.sign(values[member][:, None] - values[~member][None, :])) / 2).sum())
-
-
-def _drawn(values: NDArray[np.float64], k: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Pairs above of k random members: of ranks R, ΣR over the members less k(k + 1)/2."""
-    ranks = np.tile(stats.rankdata(values), (RESAMPLES, 1))
-    return np.asarray(rng.permuted(ranks, axis=1)[:, :k].sum(axis=1) - k * (k + 1) / 2)
 
 
 def _straddles(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:

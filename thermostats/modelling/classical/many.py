@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, orders
-from thermostats.modelling.columns import LEVEL, Array
+from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, how_often, orders, standardised
+from thermostats.modelling.columns import LEVEL, Array, numbers
 
 RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
 LEAST_CLUSTERS = 3
-TOLERANCE = 1e-9
+"""Clusters of a slope, and values on a side of a difference."""
+ROUNDING = 1e-9
 """Statistics nearer to one another are equal."""
 
 
@@ -71,6 +72,86 @@ def correlations(
     with np.errstate(divide="ignore"):
         lower, upper = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
     return Many(r, lower, upper, _permutation_p(_rearranged(x, codes, seed), y, np.abs(r)))
+
+
+def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
+    """Mean over models of rank correlations over prompts, as `association.within_correlation` has it of one study.
+
+    x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are equal. With w_i how
+    often prompt i is drawn and r its rank by x, the product with the ranks of y is ½ Σ_{i<j} w_i w_j (r_i − r_j)
+    sign(y_i − y_j), and the squared length of these (n³ − Σ_i w_i³)/12 whatever their order. Raises UsageError for
+    fewer than four prompts, and for models of which x is the same for all prompts.
+    """
+    (_, n, m), rng = outcomes.shape, np.random.default_rng(seed)
+    for column in x.T:
+        numbers(column, "x of a model", least=4, varied=True)
+    shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
+    times, models = how_often(rng.integers(0, n, (resamples, n)), n), how_often(rng.integers(0, m, (resamples, m)), m)
+    ranks, y = _unit(stats.rankdata(x.T, axis=1)) / m, _unit(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
+    places = np.vstack([np.arange(n), np.argsort(shuffled, axis=1)])
+    arranged, y = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1), y.reshape(len(y), -1)
+    r = y @ arranged[0]
+    drawn = _resampled_ranks(x, outcomes, times, models)
+    lower, upper = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
+    return Many(r, lower, upper, _permutation_p(arranged, y, np.abs(r)))
+
+
+def _resampled_ranks(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
+    """Mean rank correlation over resampled models and prompts, study × resample; times, models: how often each is."""
+    first, second = np.triu_indices(len(x), 1)
+    length = np.sqrt(np.maximum(len(x) ** 3 - (times**3).sum(axis=1, keepdims=True), 0.0) / 12)
+    of_models = np.stack([standardised(column, times, ranked=True) for column in x.T])
+    varies = np.isfinite(of_models[..., 0]).T & (length > 0)
+    weight, total = models * varies, np.zeros((len(outcomes), len(times)))
+    some, step = weight.sum(axis=1) > 0, max(1, HELD // max(total.shape))
+    for place, of_model in enumerate(np.nan_to_num(of_models)):
+        for start in range(0, first.size, step):
+            i, j = first[start : start + step], second[start : start + step]
+            products = times[:, i] * times[:, j] * (of_model[:, i] - of_model[:, j]) / 2
+            total += np.sign(outcomes[:, i, place] - outcomes[:, j, place]) @ (products * weight[:, [place]]).T
+    return np.asarray(total[:, some] / (length[:, 0] * weight.sum(axis=1))[some])
+
+
+def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:
+    """Pairs in which one of k members is above another of its group, less half of them, over all groups.
+
+    groups: ranks and k. In all choices of members, of more than 41,000 in some drawn at random.
+    """
+    exact = math.prod(math.comb(ranks.size, k) for ranks, k in groups) <= MOST_ARRANGEMENTS
+    null, rng = np.zeros(1 if exact else resamples), np.random.default_rng(1)
+    for ranks, k in groups:
+        least = k * (k + 1) / 2 + k * (ranks.size - k) / 2
+        if exact:
+            null = np.add.outer(null, np.array(list(combinations(ranks.tolist(), k))).sum(axis=1) - least).ravel()
+        else:
+            null = null + rng.permuted(np.tile(ranks, (resamples, 1)), axis=1)[:, :k].sum(axis=1) - least
+    return np.asarray(null)
+
+
+def separations(
+    outcomes: Array, member: NDArray[np.bool_], group: Sequence[object] | pd.Series
+) -> tuple[Many, list[tuple[Array, Array]]]:
+    """Share of pairs in which a member is above another of its group, and share and straddling kinds of every group.
+
+    As `counts.separation` has them of one study. No two outcomes of a study are equal. Raises UsageError where no group
+    has both kinds.
+    """
+    by_group, sizes, above = [], list[tuple[Array, int]](), np.zeros(len(outcomes))
+    for at in _places(pd.factorize(np.asarray(group))[0]):
+        ours, others = outcomes[:, at[member[at]]], outcomes[:, at[~member[at]]]
+        if not (pairs := ours.shape[1] * others.shape[1]):
+            continue
+        of_group = (ours[:, :, None] > others[:, None, :]).sum(axis=(1, 2))
+        low, high = (np.sign(end(ours, axis=1) - end(others, axis=1)) for end in (np.min, np.max))
+        by_group.append((of_group / pairs, (low * high < 0).astype(np.float64)))
+        sizes.append((np.arange(1.0, at.size + 1), ours.shape[1]))
+        above += of_group
+    if not sizes:
+        raise UsageError("no group has both kinds", got=f"{outcomes.shape[1]} rows")
+    every = sum(k * (ranks.size - k) for ranks, k in sizes)
+    null = np.sort(np.abs(pairs_by_chance(sizes)))
+    p = 1 - np.searchsorted(null, np.abs(above - every / 2) - ROUNDING) / null.size
+    return replace(counted(above / every), p=p), by_group
 
 
 def means(outcomes: Array, against: float = 0.0, level: float = LEVEL) -> Many:
@@ -187,6 +268,15 @@ def differences(
     return Many(difference, difference - half, difference + half, p)
 
 
+def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
+    """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError below 3 a side."""
+    first, second = outcomes[:, inside], outcomes[:, ~inside]
+    if (least := min(first.shape[1], second.shape[1])) < LEAST_CLUSTERS:
+        raise UsageError("too few values on a side", got=least, allowed=f"{LEAST_CLUSTERS} or more")
+    estimate, half = first.mean(axis=1) - second.mean(axis=1), _welch(first, second)
+    return replace(counted(estimate), lower=estimate - half, upper=estimate + half)
+
+
 def _welch(first: Array, second: Array) -> Array:
     """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
     first_error, second_error = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
@@ -230,7 +320,7 @@ def _places(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def _root(matrix: Array) -> Array:
     """The symmetric M^(−½); directions in which M is 0 are left out."""
     values, vectors = np.linalg.eigh(matrix)
-    positive = values > TOLERANCE
+    positive = values > ROUNDING
     return np.asarray((vectors[:, positive] / np.sqrt(values[positive])) @ vectors[:, positive].T)
 
 
@@ -269,7 +359,7 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
     """Share of rearrangements, the observed one among them, with a statistic as large as the observed one."""
     step = max(1, HELD // len(rearranged))
     parts = [
-        (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - TOLERANCE).mean(axis=1)
+        (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - ROUNDING).mean(axis=1)
         for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)

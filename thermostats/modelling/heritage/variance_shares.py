@@ -195,6 +195,8 @@ Differences = Sequence[tuple[str, str]]
 """Pairs of blocks: the share of the first minus that of the second."""
 LEAST_DF = 8
 """Residual degrees of freedom below which a correction is too uncertain to be given."""
+STUDIES = 100
+"""Studies whose shares are drawn at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -264,7 +266,7 @@ def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[
     freedom.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
-    return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0][0]), strict=True))
+    return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0]), strict=True))
 
 
 def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
@@ -287,7 +289,7 @@ def share_difference(
     places = names.index(first), names.index(second)
 
     def difference(outcomes: Array) -> Array:
-        shares = _corrected(outcomes, bases, names)[0]
+        shares = _corrected(outcomes, bases, names)
         return np.asarray(shares[:, places[0]] - shares[:, places[1]])
 
     return difference
@@ -309,58 +311,114 @@ def share_table(
     what a block explains after all others, corrected alike; p: of its partial F. Raises UsageError as
     `corrected_shares` does.
     """
-    y, bases = _fit_for_correction(table, outcome, blocks)
-    estimate, variance = _corrected(y[None], bases, list(blocks))
-    full = bases[frozenset(blocks)]
-    noise = np.random.default_rng(seed).normal(scale=np.sqrt(np.maximum(variance, 0.0)), size=(draws, y.size))
-    values = np.vstack([estimate, _corrected(full @ (full.T @ y) + noise, bases, list(blocks))[0]])
-    names = list(blocks)
-    pairs = [values[:, names.index(a)] - values[:, names.index(b)] for a, b in differences]
-    values = np.column_stack([values, *pairs])
-    df = y.size - full.shape[1]
-    half = stats.t.ppf((1 + coverage(level)) / 2, df) * values[1:].std(axis=0, ddof=1)
-    rest = [bases[frozenset(names) - {name}] for name in names]
-    ranks = np.array([full.shape[1] - q.shape[1] for q in rest], dtype=float)
-    total = float(np.square(y - y.mean()).sum())
-    added = (np.square(y @ full).sum() - np.array([np.square(y @ q).sum() for q in rest])) / total
-    unexplained = float(variance[0]) / total
+    y, _ = _fit_for_correction(table, outcome, blocks)
+    made = share_tables(table, y[None], blocks, differences, seed=seed, level=level, draws=draws)
+    return pd.DataFrame({"what": names_of(blocks, differences), **{name: values[0] for name, values in made.items()}})
+
+
+def names_of(blocks: Blocks, differences: Differences) -> list[str]:
+    """Names of the shares of blocks and of their differences."""
+    return [*blocks, *(f"{a} − {b}" for a, b in differences)]
+
+
+def share_tables(
+    table: pd.DataFrame,
+    outcomes: Array,
+    blocks: Blocks,
+    differences: Differences = (),
+    *,
+    seed: int,
+    level: float = 0.95,
+    draws: int = 400,
+) -> dict[str, Array]:
+    """Columns of `share_table` for many outcomes (study × row), each study × `names_of`; all meet the same noise."""
+    names, bases = list(blocks), _bases_for_correction(table, blocks)
+    y, every = outcomes - outcomes.mean(axis=1, keepdims=True), frozenset(names)
+    n, rank = bases[every].shape
+    projected = {chosen: y @ q for chosen, q in bases.items()}
+    explained = {chosen: np.square(each).sum(axis=1) for chosen, each in projected.items()}
+    total = np.square(y).sum(axis=1)
+    variance = np.maximum(total - explained[every], 0.0) / (n - rank)
+    shares = _less_chance({chosen: each / total for chosen, each in explained.items()}, bases, names)
+    estimate = _with_differences(shares, names, differences)
+    z = np.random.default_rng(seed).normal(size=(draws, n))
+    spreads = [
+        _spread(
+            {chosen: of_set[at] for chosen, of_set in projected.items()}, variance[at], z, bases, names, differences
+        )
+        for at in (slice(start, start + STUDIES) for start in range(0, len(y), STUDIES))
+    ]
+    half = stats.t.ppf((1 + coverage(level)) / 2, n - rank) * np.concatenate(spreads)
+    ranks = np.array([rank - bases[every - {name}].shape[1] for name in names], dtype=float)
+    added = np.stack([explained[every] - explained[every - {name}] for name in names], axis=1) / total[:, None]
+    unexplained = (variance / total)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = stats.f.sf(added / ranks / unexplained, ranks, df)
-    none = [math.nan] * len(differences)
-    return pd.DataFrame(
-        {
-            "what": [*names, *(f"{a} − {b}" for a, b in differences)],
-            "estimate": values[0],
-            "lower": values[0] - half,
-            "upper": values[0] + half,
-            "unique": [*(added - ranks * unexplained), *none],
-            "p": [*p, *none],
-        }
-    )
+        p = stats.f.sf(added / ranks / unexplained, ranks, n - rank)
+    none = np.full((len(y), len(differences)), math.nan)
+    return {
+        "estimate": estimate,
+        "lower": estimate - half,
+        "upper": estimate + half,
+        "unique": np.hstack([added - ranks * unexplained, none]),
+        "p": np.hstack([p, none]),
+    }
+
+
+def _spread(
+    projected: Bases, variance: Array, z: Array, bases: Bases, names: Sequence[str], differences: Differences
+) -> Array:
+    """SD over draws of the shares of ŷ + σz, study × share; projected: Q'y of the basis Q of every set of blocks.
+
+    A set explains |Q'y|² + 2σ Q'y·Q'z + σ²|Q'z|² of it; the whole is what all blocks explain and the rest of σ²|z|².
+    """
+    z, variance, every = z - z.mean(axis=1, keepdims=True), variance[:, None], frozenset(names)
+    drawn = {chosen: z @ q for chosen, q in bases.items()}
+    explained = {
+        chosen: np.square(of_y).sum(axis=1, keepdims=True)
+        + 2 * variance**0.5 * (of_y @ drawn[chosen].T)
+        + variance * np.square(drawn[chosen]).sum(axis=1)
+        for chosen, of_y in projected.items()
+    }
+    total = explained[every] + variance * (np.square(z).sum(axis=1) - np.square(drawn[every]).sum(axis=1))
+    shares = _less_chance({chosen: (each / total).ravel() for chosen, each in explained.items()}, bases, names)
+    values = _with_differences(shares, names, differences)
+    return np.asarray(values.reshape(*total.shape, -1).std(axis=1, ddof=1))
+
+
+def _with_differences(shares: Array, names: Sequence[str], differences: Differences) -> Array:
+    pairs = [shares[:, names.index(a)] - shares[:, names.index(b)] for a, b in differences]
+    return np.column_stack([shares, *pairs])
 
 
 def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, Bases]:
     """The outcome and the bases of all sets of blocks, where they leave degrees of freedom enough."""
     columns_of(table, outcome)
-    y, bases = numbers(table[outcome], outcome), bases_of(table, blocks)
-    df = y.size - bases[frozenset(blocks)].shape[1]
+    return numbers(table[outcome], outcome), _bases_for_correction(table, blocks)
+
+
+def _bases_for_correction(table: pd.DataFrame, blocks: Blocks) -> Bases:
+    bases = bases_of(table, blocks)
+    df = len(table) - bases[frozenset(blocks)].shape[1]
     if df < LEAST_DF:
         raise UsageError(
             "too few rows for corrected shares",
             got=f"{len(table)} rows, {df} residual degrees of freedom",
             allowed=f"{LEAST_DF} residual degrees of freedom or more",
         )
-    return y, bases
+    return bases
 
 
-def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> tuple[Array, Array]:
-    """Corrected shares of every outcome (a row each), outcomes × blocks; σ̂² of every outcome."""
-    total = np.square(outcomes - outcomes.mean(axis=1, keepdims=True)).sum(axis=1)
-    r_squared, full = r_squared_by_set(outcomes, bases), frozenset(names)
-    df = outcomes.shape[1] - bases[full].shape[1]
+def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> Array:
+    """Corrected shares of every outcome (a row each), outcomes × blocks."""
+    return _less_chance(r_squared_by_set(outcomes, bases), bases, names)
+
+
+def _less_chance(r_squared: Mapping[frozenset[str], Array], bases: Bases, names: Sequence[str]) -> Array:
+    """Shares of R² of every outcome, outcomes × blocks, less what blocks of noise would have."""
+    every = frozenset(names)
+    n, rank = bases[every].shape
     mean_rank = shapley({chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names)[0]
-    unexplained = (1 - r_squared[full]) / df
-    return shapley(r_squared, names) - unexplained[:, None] * mean_rank, unexplained * total
+    return np.asarray(shapley(r_squared, names) - ((1 - r_squared[every]) / (n - rank))[:, None] * mean_rank)
 
 
 def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from thermostats.claims.result import Audit, Estimate, Result
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import one_sample, paired_difference
 from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.many import counted, shares
 from thermostats.studies.delia2026.stated_facts import (
     FOUR,
     GPT2,
@@ -79,6 +82,18 @@ def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
     rows_of = {name: models, "families": families}
     below = Estimate(int((models["upper"] < 1).sum()))
     return Result.of(models, {"share of families": share, BELOW: below}, rows=rows_of, table=None, words=words)
+
+
+def families_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """`families_that_amplify` of many studies."""
+    half, families = rows["half"].to_numpy(np.float64), rows.groupby(["heritage", "family"]).ngroup().to_numpy()
+    low, high = outcomes["log"] - half, outcomes["log"] + half
+    amplifies = np.stack([(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)], axis=1)
+    models = [
+        {"amplification": replace(counted(value), lower=lower, upper=upper)}
+        for value, lower, upper in zip(*np.exp([outcomes["log"].T, low.T, high.T]), strict=True)
+    ]
+    return {"share of families": shares(amplifies), BELOW: counted((high < 0).sum(axis=1)), name: models}
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +18,11 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import ERRORS
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
-from thermostats.claims.worlds import Boundary, worlds_at, worlds_of_shares
+from thermostats.claims.worlds import worlds_of_shares
 from thermostats.formatting import short_name
-from thermostats.modelling.heritage.variance_shares import Blocks, share_table
+from thermostats.modelling.classical.many import AtOnce, Many
+from thermostats.modelling.heritage.variance_shares import Blocks, names_of, share_table, share_tables
+from thermostats.studies.delia2026.boundary import Boundary, worlds_at
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, LEVEL, one_run_each, stated, stated_by_model, wide
 
 ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
@@ -166,6 +170,7 @@ GEOMETRY_MINUS_SCALE, SHARE_OF_SCALE = "geometry − scale", "share of scale"
 """Quantities that the rules read, by the names that they state."""
 TABLE_OF_SHARES, TABLE_OF_CODINGS, TABLE_OF_COUNTS = "shares", "codings", "ways to count weights"
 """Tables of rows in the results."""
+PARTS = ("estimate", "lower", "upper", "p")
 
 
 def compared(rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL) -> Result:
@@ -226,6 +231,33 @@ def by_size(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {SHARE_OF_SCALE: next(iter(counted.values()))}, rows={TABLE_OF_COUNTS: table}, table=table)
 
 
+def at_once(blocks: Blocks, pair: tuple[str, str], rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`compared` of many studies."""
+    made = share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
+    return {what: Many(*(made[part][:, k] for part in PARTS)) for k, what in enumerate(names_of(blocks, (pair,)))}
+
+
+def geometry_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_geometry` of many studies."""
+    return {TABLE_OF_CODINGS: [at_once(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS]}
+
+
+def size_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`by_size` of many studies."""
+    counted = (
+        at_once(BLOCKS | {"scale": (column,)}, ("geometry", "scale"), rows, outcomes)
+        for column in WEIGHT_COUNTS.values()
+    )
+    return {TABLE_OF_COUNTS: [{SHARE_OF_SCALE: each["scale"]} for each in counted]}
+
+
+AT_ONCE: Mapping[str, AtOnce] = {
+    "architecture": partial(at_once, AGAINST_ARCHITECTURE, ("heritage", "architecture")),
+    "lineage": partial(at_once, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture")),
+    "geometry": geometry_at_once,
+    "size": size_at_once,
+}
+"""What the rules read, of many studies at once."""
 KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
 """Errors that rules are tried with. Labs have two models or more here, and one that lies off is a lab's effect."""
 COLUMNS = {

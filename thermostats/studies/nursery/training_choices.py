@@ -180,6 +180,26 @@ def exponents(rows: pd.DataFrame) -> Result:
     return Result.of(rows, quantities, estimate=DECAY, table=None)
 
 
+def exponents_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`exponents` of many studies."""
+    rate, decay = (
+        _slopes(rows, outcomes["spectrum"], term, other)
+        for term, other in (("log_rate", "log_decay"), ("log_decay", "log_rate"))
+    )
+    return {RATE: rate, DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower)}
+
+
+def _slopes(rows: pd.DataFrame, y: Array, term: str, other: str) -> Many:
+    """`slope_within` of every row of `y`, given optimiser and corpus."""
+    given = np.column_stack([pd.get_dummies(rows["optimiser"]), rows[[other, "synthetic"]]]).astype(np.float64)
+    off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
+    x, df = off @ rows[term].to_numpy(np.float64), len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    slope = y @ x / (x @ x)
+    error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    return Many(slope, slope - half, slope + half, 2 * stats.t.sf(np.abs(slope) / error, df))
+
+
 KINDS = ("normal", "t3", "heteroscedastic labs")
 
 
