@@ -13,6 +13,8 @@ from typing import Any
 
 from thermostats.errors import ThermostatsError
 
+DIGITS = 4
+"""Digits of numbers that a person reads."""
 PROSE = 20
 """Characters from which on a text with blanks is prose, which is wrapped, and least width of a column of it."""
 
@@ -23,22 +25,27 @@ def print_json(value: object) -> None:
 
 
 def print_rows(
-    rows: Sequence[dict[str, Any]], columns: Sequence[str], as_json: bool = False, *, spare: Sequence[str] = ()
+    rows: Sequence[dict[str, Any]],
+    columns: Sequence[str],
+    as_json: bool = False,
+    *,
+    spare: Sequence[str] = (),
+    digits: int | None = None,
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 
-    Numbers are exact in a pipe and in JSON, of four digits on a terminal. There prose is wrapped, names and numbers are
-    whole; of columns that do not fit the `spare` ones are left out first, then those on the right, and standard error
-    says which.
+    Numbers are exact in JSON and, without `digits`, in a pipe; they have four digits on a terminal. There prose is
+    wrapped, names and numbers are whole; of columns that do not fit the `spare` ones are left out first, then those on
+    the right, and standard error says which.
     """
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
-        _table([{label: _cell(row[label], digits=4) for label in columns} for row in rows], columns, spare)
+        _table([{label: _cell(row[label], digits=DIGITS) for label in columns} for row in rows], columns, spare)
     else:
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(_cell(row[label]) for label in columns))
+            print("\t".join(_cell(row[label], digits) for label in columns))
 
 
 def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]) -> None:

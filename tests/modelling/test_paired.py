@@ -99,10 +99,22 @@ def test_the_figure_shows_medians_and_bands_and_the_differences_their_intervals(
 
 
 def test_models_of_other_depths_share_relative_depth_and_a_wide_range_is_logarithmic() -> None:
-    axes = profile(["Qwen/Qwen2.5-Coder-0.5B-Instruct", "Qwen/Qwen2.5-Coder-1.5B-Instruct"])
+    axes = profile(["Qwen/Qwen2.5-Coder-0.5B-Instruct", "Qwen/Qwen2.5-Coder-1.5B-Instruct"], "norm")
     ends = [float(np.asarray(line.get_xdata())[-1]) for line in axes.get_lines()[:2]]
     assert ends == [1.0, 1.0] and axes.get_xlabel().startswith("relative depth")
     assert axes.get_yscale() == "log"
+
+
+def test_a_first_block_that_dwarfs_all_others_is_named_and_lies_beyond_the_axis() -> None:
+    name = "Qwen/Qwen2.5-Coder-0.5B-Instruct"
+    axes, gains = profile(name), rows(name).groupby("layer")["gain_block"]
+    first, others = gains.median().loc[1], gains.quantile(0.9).loc[2:].max()
+    assert first > 5 * others
+    low, high = axes.get_ylim()
+    assert gains.quantile(0.1).min() > low and others < high < first and axes.get_yscale() == "linear"
+    (label,) = (text.get_text() for text in axes.get_legend().get_texts())
+    assert label.endswith(f"block 1: {first:.1f}")
+    assert "block 1" not in profile(TUNED).get_legend().get_texts()[0].get_text()
 
 
 def test_what_cannot_be_drawn_is_said() -> None:

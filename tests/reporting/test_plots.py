@@ -159,6 +159,15 @@ def test_ticks_are_plain_numbers_within_the_limits(limits: tuple[float, float], 
     assert axes.get_xlim() == limits
 
 
+def test_ticks_follow_limits_that_are_set_after_the_axis_is_made() -> None:
+    axes = Figure().add_subplot()
+    axes.plot([1, 2], [0.9, 90])
+    log_axis(axes, "y")
+    axes.set_ylim(0.95, 1.4)
+    ticks = [tick for tick in axes.get_yticks() if 0.95 <= tick <= 1.4]
+    assert [axes.yaxis.get_major_formatter()(tick, 0) for tick in ticks] == ["1", "1.1", "1.2", "1.3", "1.4"]
+
+
 def test_shares_stand_in_the_order_of_the_claim_and_other_quantities_are_left_out() -> None:
     axes = shown(posterior.variance_shares)
     assert rows(axes) == ["heritage", "geometry", "scale", "residual between models"]

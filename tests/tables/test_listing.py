@@ -49,6 +49,15 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
     store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
     findings = listing.findings(tmp_path)
     assert [(row["claim"], row["estimand"]) for row in findings] == [("C01", "b"), ("C01", "a"), ("C02", "x")]
+    first = {row["finding"] for row in findings if row["headline"]}
+    others = [
+        named("C01", name, False, view_of="published", evidence="measured", provisional="few", leans="supported")
+        for name in ("a", "b")
+    ]
+    store.save(table("findings", *rows, *others), "findings", tmp_path / "findings.csv")
+    measured = [listing.for_reading(row, first) for row in listing.findings(tmp_path, evidence="measured")]
+    assert [row["headline"] for row in measured] == ["claim", ""]
+    assert measured[0]["verdict"].endswith(", leans to “supported”, provisional")
     assert (findings[0]["published"], findings[0]["reproduced"]) == ({"a": 1.5}, {})
     assert (findings[0]["estimate"], findings[1]["estimate"], findings[0]["n_models"]) == (0.5, None, 3)
     json.dumps(findings, allow_nan=False)

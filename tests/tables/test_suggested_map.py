@@ -59,6 +59,15 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
     assert doubts_of(LAYERS) == "check which token's gains these are"
 
 
+def test_a_column_in_per_cent_is_divided_and_asked_about(tmp_path: Path) -> None:
+    thermostats.join([ONE], data=tmp_path / "mine")
+    theirs = LAYERS.assign(growth_percent=100 * LAYERS["growth"]).drop(columns="growth")
+    pasted(refusal(theirs, tmp_path / "mine"), theirs)
+    held = thermostats.load("layers", tmp_path / "mine", models=True).query("model_id == 'a-1'")
+    assert held["gain_block"].tolist() == pytest.approx(LAYERS["growth"])
+    assert "the unit of gain_block" in doubts_of(theirs)
+
+
 def test_names_with_other_spaces_and_capitals_are_known(tmp_path: Path) -> None:
     odd = MODELS.rename(columns={"layers": "Layers\u00a0", "heads": " heads", "gain": "gain"})
     done = pasted(refusal(odd, tmp_path / "mine"), odd)

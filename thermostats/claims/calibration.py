@@ -143,13 +143,13 @@ class Calibration:
             return ""
         return f"its limits are those of a design of {plural(self.size, 'row')}, the nearest to the {self.here:,} here"
 
-    def takes(self, group: str, larger: str) -> str:
-        """What finds the declared effect mostly, without a full stop; empty where that is unknown, or no `larger`.
+    def takes(self, group: str, larger: str, least: int = 0) -> str:
+        """What finds the declared effect mostly, with no stop; empty if unknown, up to `least`, or without `larger`.
 
         group: what groups models; empty where all are of one, whose copies are then no groups of their own.
         """
         models, groups = self.side(SUPPORTED).wanted
-        if not larger or math.isnan(models):
+        if not larger or math.isnan(models) or models <= least:
             return ""
         needed = plural(int(models), larger)
         needed += f" of {plural(int(groups), group)}" if group and larger == "model" else ""

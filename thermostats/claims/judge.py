@@ -105,8 +105,8 @@ def again(
     """The finding of the same question on another set of evidence; `first`: on the set that it was asked of first.
 
     measures: what the claim reads of a model; with it, notes say which of the user's models are left out, and why. Rows
-    that are too few, or that do not carry the test, need measurement; `settles` says what it takes. Raises DataError
-    for a question without a trial.
+    that are too few, or that do not carry the test, need measurement; `settles` says what it takes, and without `first`
+    how many would find the declared effect. Raises DataError for a question without a trial.
     """
     trial, needs = question.on_trial()[1], question.views
     if needs is None:
@@ -126,9 +126,13 @@ def again(
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
+        calibration = nearest(question, needs.models)
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
-        return _with(replace(finding, notes=missing()), few.result, settles=f"{lacks}It {needs.words()}.")
+        takes = f"{lacks}It {needs.words()}."
+        larger = calibration.takes(group if needs.groups > 1 else "", trial.larger, needs.models)
+        takes += f" {larger}." * bool(larger and first is None)
+        return _with(replace(finding, notes=missing()), few.result, settles=takes)
     except UsageError as error:
         return _with(replace(finding, notes=missing()), there, settles=f"The test cannot be made: {error.what}.")
     weighed = weigh(question, evidence, result, rows, needs)

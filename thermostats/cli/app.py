@@ -518,7 +518,8 @@ def findings(
     from thermostats.cli import listing  # noqa: PLC0415 - Arrow
 
     rows = listing.findings(out, claims or (), evidence)
-    listed = rows if as_json else [{**row, **listing.for_reading(row)} for row in rows]
+    first = {row["finding"] for row in listing.findings(out, claims or ()) if row["headline"]}
+    listed = rows if as_json else [{**row, **listing.for_reading(row, first)} for row in rows]
     columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
     if evidence is not None:
         columns.insert(2, "evidence")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.result import UNMEASURED
 from thermostats.claims.study import chosen, scripts
 from thermostats.errors import DataError, UsageError, unknown
 from thermostats.formatting import with_interval
@@ -65,7 +66,7 @@ def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
 
 
 def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:
-    """Findings of the last report, of some claims or all, each claim's headline first, named figures as objects.
+    """Findings of the last report, of some claims or all, each claim's first question first, named figures as objects.
 
     evidence: the set that they rest on, or `all`; None: of each question the set it was first asked of.
 
@@ -80,16 +81,21 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
     except (ValueError, RecursionError) as error:
         got, step = str(error), "thermostats report --all"
         raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
+    first = {row["finding"] for row in listed if row["headline"]}
     there = {row["claim"]: path for row in listed}
     wanted = chosen(claims or None, there)
     listed = [row for row in listed if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])]
-    return sorted(listed, key=lambda row: (row["claim"], not row["headline"]))
+    return sorted(listed, key=lambda row: (row["claim"], row["finding"] not in first))
 
 
-def for_reading(row: Mapping[str, Any]) -> dict[str, str]:
-    """What a person reads in place of columns of a finding: the mark of a headline, the estimate as pages round it."""
+def for_reading(row: Mapping[str, Any], first: Container[str]) -> dict[str, str]:
+    """What a person reads in place of columns of a finding: whether it is of a claim's first question, on any set; the
+    verdict with where it leans and whether it is provisional; the estimate as pages round it.
+    """
+    verdict = row["verdict"] + (f", leans to “{row['leans']}”" if row["leans"] else "")
+    verdict += ", provisional" if row["provisional"] and row["verdict"] != UNMEASURED else ""
     estimate = with_interval(row["estimate"], row["lower"], row["upper"])
-    return {"headline": "claim" if row["headline"] else "", "estimate": estimate}
+    return {"headline": "claim" if row["finding"] in first else "", "verdict": verdict, "estimate": estimate}
 
 
 def _tables(data: str | Path | None, _alone: bool) -> Rows:

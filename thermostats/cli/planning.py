@@ -15,7 +15,7 @@ from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError
 from thermostats.next_steps import command
 from thermostats.tables import folders
-from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
 
 app = typer.Typer()
 OPTIONS = {"n_layers": "--layers", "n_heads": "--heads", "d_head": "--head-width", "n_params": "--params"}
@@ -124,7 +124,7 @@ def power(
 
     path = figure_file(figure)
     table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
-    print_rows(table.to_dict("records"), list(table), as_json)
+    print_rows(table.to_dict("records"), list(table), as_json, digits=DIGITS)
     if path is not None:
         draw_power(table, path)
     if not as_json:

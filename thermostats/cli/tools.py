@@ -28,7 +28,7 @@ from thermostats.tables import folders
 from thermostats.tables.choices import check_export
 from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
-from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
 
 if TYPE_CHECKING:
     from thermostats.claims.run import Lacking
@@ -216,7 +216,7 @@ def compare(
     output; anything else says only how far. As stored: which tensors changed, by how much and in what rank. Distance
     is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the participation
     ratio of the change's squared singular values. Gains are shown where both models were measured, and differences
-    block by block over the prompts of both, with intervals.
+    block by block over the prompts of both, with intervals. Numbers have four digits, with `--json` all.
 
     Example: `thermostats compare models/base models/tuned`
     """
@@ -245,16 +245,17 @@ def compare(
     for note in comparison.notes:
         print(note)
     if changed:
-        print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"])
+        print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"], digits=DIGITS)
     if gains:
-        print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"])
+        print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"], digits=DIGITS)
     else:
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
     if differences:
         level = differences[0]["level"]
         print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, {level:.0%} intervals:")
-        print_rows(differences, ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"])
+        columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]
+        print_rows(differences, columns, digits=DIGITS)
     elif why and gains:
         print(why)
 

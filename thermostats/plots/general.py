@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from thermostats.errors import UsageError
@@ -76,20 +77,34 @@ NARROW = 5.0
 
 
 def log_axis(axes: Axes, which: str) -> None:
-    """Make one axis logarithmic, its limits as they are; call it when everything is drawn."""
+    """Make one axis logarithmic, its limits as they are; ticks are those of its limits whenever it is drawn."""
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
-    low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     axis = axes.xaxis if which == "x" else axes.yaxis
-    if high / low < NARROW:
-        axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
-    else:
-        axis.set_major_locator(LogLocator(subs=(1.0,) if math.log10(high / low) > WIDE else (1.0, 2.0, 5.0)))
+    axis.set_major_locator(_Ticks())
     axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, axis)))
+
+
+class _Ticks(Locator):
+    """Ticks of a logarithmic axis: its powers, their 1, 2 and 5, or round steps where it is short."""
+
+    def __call__(self) -> Any:
+        assert self.axis is not None  # noqa: S101 - matplotlib sets it
+        return self.tick_values(*sorted(self.axis.get_view_interval()))
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        if vmax / vmin < NARROW:
+            return MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
+        powers = LogLocator(subs=(1.0,) if math.log10(vmax / vmin) > WIDE else (1.0, 2.0, 5.0))
+        powers.set_axis(self.axis)
+        return powers.tick_values(vmin, vmax)
+
+
+def _tick(value: float, axis: Axis) -> str:
+    low, high = sorted(axis.get_view_interval())
     if high / low < BARE:
-        axis.set_major_formatter(FuncFormatter(lambda value, _: _around_one(value, list(axis.get_majorticklocs()))))
-        return
-    as_text = _power if high >= WHOLE and math.log10(high / low) > WIDE else _plain
-    axis.set_major_formatter(FuncFormatter(lambda value, _: as_text(value)))
+        return _around_one(value, list(axis.get_majorticklocs()))
+    return _power(value) if high >= WHOLE and math.log10(high / low) > WIDE else _plain(value)
 
 
 def _around_one(value: float, ticks: Sequence[float]) -> str:
@@ -467,7 +482,10 @@ BAND = (0.1, 0.9)
 """Quantiles over prompts between which the band lies."""
 FORMATS = (".svg", ".png", ".pdf")
 WIDE_OVER_DEPTH = 10.0
-"""Ratio of the largest to the smallest value from which on an axis is logarithmic."""
+"""Ratio of the largest to the smallest value from which on an axis is logarithmic; where the first block's gain alone
+makes it so, that lies beyond the axis, and the legend has it."""
+MARGIN = 1.05
+"""Room above and below what an axis shows, as a factor."""
 MOST = 8
 """Lines that a reader can distinguish."""
 TOKENS = {"last": "at the last token", "first": "at the first token", "all": "over all tokens"}
@@ -499,11 +517,11 @@ def profile(
         if isinstance(models, pd.DataFrame):
             _differences(models, drawn)
         else:
-            asked = [models] if isinstance(models, (str, Path)) else list(models)
-            if not 0 < len(asked) <= MOST:
-                what = "no model to draw" if not asked else "more models than lines that a reader can distinguish"
-                raise UsageError(what, where="models", got=len(asked), allowed=f"1 to {MOST}")
-            _lines(shared_runs([values_of(model, quantity, position, data) for model in asked]), drawn, quantity)
+            names = [models] if isinstance(models, (str, Path)) else list(models)
+            if not 0 < len(names) <= MOST:
+                what = "no model to draw" if not names else "more models than lines that a reader can distinguish"
+                raise UsageError(what, where="models", got=len(names), allowed=f"1 to {MOST}")
+            _lines(shared_runs([values_of(model, quantity, position, data) for model in names]), drawn, quantity)
             drawn.set_title(f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}")
         if path is not None:
             write_figure(drawn, path)
@@ -530,21 +548,25 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
     depths = [int(side["layer"].max()) for side in sides]
     alike = len(set(depths)) == 1
     apart = len({side["prompt_set"].iloc[0] for side in sides}) > 1
-    lowest, highest = np.inf, 0.0
-    for k, (side, depth) in enumerate(zip(sides, depths, strict=True)):
-        values = side.groupby("layer")["value"]
-        middle, low, high = values.median(), values.quantile(BAND[0]), values.quantile(BAND[1])
-        x = middle.index.to_numpy() / (1 if alike else depth)
+    bands = [side.groupby("layer")["value"].quantile([*BAND, 0.5]).unstack() for side in sides]
+    every, later = (_extent([band.loc[first:] for band in bands]) for first in (1, 2))
+    beyond = "gain" in quantity and _is_wide(every) and not _is_wide(later)
+    for k, (side, band, depth) in enumerate(zip(sides, bands, depths, strict=True)):
+        x = band.index.to_numpy() / (1 if alike else depth)
         n = side.loc[side["prompt"].ne(""), "prompt"].nunique()
         rests = (f"{n} prompts" if n else "mean over prompts") + f" of {side['prompt_set'].iloc[0]}" * apart
+        rests += f", block 1: {number(band[0.5].get(1))}" * (beyond and 1 in band.index)
         label = f"{short_name(str(side['model'].iloc[0]))}, {rests}"
-        (line,) = axes.plot(x, middle, linestyle=DASHES[k % len(DASHES)], label=label, zorder=3)
+        (line,) = axes.plot(x, band[0.5], linestyle=DASHES[k % len(DASHES)], label=label, zorder=3)
         if n > 1:
+            low, high = (band[share] for share in BAND)
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1)
-        lowest, highest = min(lowest, float(low.min())), max(highest, float(high.max()))
     if "gain" in quantity:
         reference(axes, 1.0)
-    if lowest > 0 and highest / lowest > WIDE_OVER_DEPTH:
+    low, high = later if beyond else every
+    if beyond:
+        axes.set_ylim(low / MARGIN, high * MARGIN)
+    if _is_wide((low, high)):
         log_axis(axes, "y")
     names = "ratio of norms" if "gain" in quantity else "norm of what the block reads"
     below = "block l" if alike else "relative depth l / L"
@@ -552,6 +574,15 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
     if alike:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="best")
+
+
+def _extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:
+    """The lowest and the highest value of some bands."""
+    return min(float(band.min(axis=None)) for band in bands), max(float(band.max(axis=None)) for band in bands)
+
+
+def _is_wide(extent: tuple[float, float]) -> bool:
+    return extent[0] > 0 and extent[1] / extent[0] > WIDE_OVER_DEPTH
 
 
 def _differences(table: pd.DataFrame, axes: Axes) -> None:

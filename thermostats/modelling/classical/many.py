@@ -285,10 +285,12 @@ def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
 
 def _welch(first: Array, second: Array) -> Array:
     """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
-    one, other = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
+    first_error, second_error = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = (one + other) ** 2 / (one**2 / (first.shape[1] - 1) + other**2 / (second.shape[1] - 1))
-        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(one + other)))
+        df = (first_error + second_error) ** 2 / (
+            first_error**2 / (first.shape[1] - 1) + second_error**2 / (second.shape[1] - 1)
+        )
+        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error)))
 
 
 def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
@@ -324,8 +326,8 @@ def _places(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def _root(matrix: Array) -> Array:
     """The symmetric M^(−½); directions in which M is 0 are left out."""
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > ROUNDING
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
+    positive = values > ROUNDING
+    return np.asarray((vectors[:, positive] / np.sqrt(values[positive])) @ vectors[:, positive].T)
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
