@@ -18,7 +18,7 @@ CLAIMS = {name: claim_of(path) for name, path in scripts(ROOT / "analyses").item
 
 def sets(claim: Claim) -> set[str]:
     views = {name for question in claim.questions if question.views for name in question.views.sets}
-    return {question.evidence for question in claim.questions} - {""} | views
+    return {question.scope.evidence for question in claim.questions} - {""} | views
 
 
 @pytest.mark.parametrize("name", [name for name, claim in CLAIMS.items() if claim.questions])

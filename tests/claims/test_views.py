@@ -106,7 +106,7 @@ def test_every_view_has_a_verdict_or_says_what_it_takes(name: str) -> None:
                 or "needs at least" in found.criterion.settles
                 or "cannot be made" in found.criterion.settles
             )
-            assert found.sample.view_of == question.evidence and found.sample.evidence == of
+            assert found.sample.view_of == question.scope.evidence and found.sample.evidence == of
 
 
 def test_claims_of_one_set_are_those_of_mathematics_and_of_sets_that_they_name() -> None:
