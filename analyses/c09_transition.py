@@ -109,7 +109,7 @@ def line(rows: pd.DataFrame) -> Inference:
     if len(rows) < LEAST:
         return Inference()
     gained = rows.assign(points_gained=rows["gained"])
-    fit = fit_line(gained, "points_gained", scale=SCALE, sources=[CLAIM.source], seed=SEED)
+    fit = fit_line(gained, "points_gained", scale=SCALE, sources=[CLAIM.basis.source], seed=SEED)
     return Inference(fit, tables=("rows",))
 
 

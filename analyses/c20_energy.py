@@ -73,7 +73,7 @@ def families(evidence: Evidence) -> Result:
     found = share(logs(table))
     fair, by_family = found.rows[MODELS], found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
-    later = partial(fit_share, rows, "amplifies", sources=[CLAIM.source], seed=SEED)
+    later = partial(fit_share, rows, "amplifies", sources=[CLAIM.basis.source], seed=SEED)
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
     draw = net_amplification(shown, "net amplification, blocks after the first", "family")
     words = {

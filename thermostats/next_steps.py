@@ -136,30 +136,30 @@ def misused(
     of: what a method is of, such as `fit`.
     """
     names = [each for each in signature.parameters if each != "self"]
-    given = dict(zip(names, args[1:] if of else args, strict=False))
+    arguments = dict(zip(names, args[1:] if of else args, strict=False))
     strange = [word for word in kwargs if word not in names]
     free = [each for each in names if each not in kwargs]
     meant = {word: near for word in strange if (near := _meant(word, free))}
-    given |= {meant.get(word, word): value for word, value in kwargs.items() if word in names or word in meant}
-    for word, value in given.items():
-        given[word] = value if _can_be_written(value) else Code("df" if _is_table(value) else word)
+    arguments |= {meant.get(word, word): value for word, value in kwargs.items() if word in names or word in meant}
+    for word, value in arguments.items():
+        arguments[word] = value if _can_be_written(value) else Code("df" if _is_table(value) else word)
     parameters = {word: signature.parameters[word] for word in names}
     needed = [word for word, each in parameters.items() if each.default is each.empty and each.kind not in MANY]
     named = {word: _placeholder(word, parameters[word], first=word == names[0]) for word in needed}
-    given = {word: given.get(word, named.get(word)) for word in names if word in given or word in needed}
+    arguments = {word: arguments.get(word, named.get(word)) for word in names if word in arguments or word in needed}
     unnamed = []
     for word in names:
-        if word not in given or signature.parameters[word].kind is Parameter.KEYWORD_ONLY:
+        if word not in arguments or signature.parameters[word].kind is Parameter.KEYWORD_ONLY:
             break
-        unnamed.append(given.pop(word))
-    line = call(name, *unnamed, **given)
+        unnamed.append(arguments.pop(word))
+    line = call(name, *unnamed, **arguments)
     gone = [word for word in strange if word not in meant]
-    said = [f"did you mean {near}?" for near in meant.values()] + [f"without {', '.join(gone)}:"] * bool(gone)
+    hints = [f"did you mean {near}?" for near in meant.values()] + [f"without {', '.join(gone)}:"] * bool(gone)
     return UsageError(
         f"{name} cannot be called so",
         got=", ".join([*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]),
         allowed=", ".join(names),
-        next_step=" ".join([*said, f"{of}.{line.removeprefix(f'{PROGRAM}.')}" if of else line]),
+        next_step=" ".join([*hints, f"{of}.{line.removeprefix(f'{PROGRAM}.')}" if of else line]),
     )
 
 

@@ -25,16 +25,16 @@ def sets(claim: Claim) -> set[str]:
 def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
     claim = CLAIMS[name]
     lines = [line for line, allowed in ROWS.items() if sets(claim) <= allowed]
-    assert claim.rows in lines and ("external" in claim.rows) == ("external" in lines[0])
-    assert claim.rows.startswith("study") == (name[0] not in "NX")
+    assert claim.basis.rows in lines and ("external" in claim.basis.rows) == ("external" in lines[0])
+    assert claim.basis.rows.startswith("study") == (name[0] not in "NX")
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_sentences_by_verdict_stand_under_a_verdict_or_a_reason_that_there_is(name: str) -> None:
     """A sentence under any other word would be shown nowhere."""
     claim = CLAIMS[name]
-    assert {*claim.answers, *claim.practice} <= {str(verdict) for verdict in Verdict}
-    assert {*claim.settles} <= {str(word) for word in (*Verdict, *Reason)} - {""}
+    assert {*claim.meanings.answers, *claim.meanings.practice} <= {str(verdict) for verdict in Verdict}
+    assert {*claim.meanings.settles} <= {str(word) for word in (*Verdict, *Reason)} - {""}
 
 
 def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone() -> None:

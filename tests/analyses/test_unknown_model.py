@@ -97,7 +97,7 @@ def test_an_unknown_model_takes_no_verdict_away(claim: str, own: Evidence, tmp_p
     for question in module.CLAIM.questions:
         for name in (MEASURED, POOLED):
             finding = found.get((question.id, name))
-            if finding is not None and module.CLAIM.measures and unused(question, own.named(name)):
+            if finding is not None and module.CLAIM.basis.measures and unused(question, own.named(name)):
                 assert any(NAME in note for note in finding.notes), (question.id, name)
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.claims.claim import Audit, Claim, Estimate
+from thermostats.claims.claim import Audit, Basis, Claim, Estimate
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample, from_columns, text_of
 from thermostats.claims.result import SUPPORTED
 from thermostats.errors import DataError, UsageError
 
-CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", "a source")
+CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", Basis("a source"))
 FINDING = Finding(
     id="U01.mean",
     estimand="mean gain",

@@ -130,7 +130,7 @@ def test_levels_of_rules() -> None:
 
 
 def test_a_rule_without_a_level_is_refused_by_name_when_declared() -> None:
-    claim = Claim("T01", "t", "", "", "", "")
+    claim = Claim("T01", "t", "", "", "")
     bare = Condition("something nobody can order", lambda _: True)
     for rule in (Decide(bare, NEVER), Decide(R > 0, (R < 0) & bare), AtLeast(models=3)):
         with pytest.raises(DataError, match=r"a rule without a level.*T01\.line"):

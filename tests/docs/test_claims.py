@@ -168,8 +168,8 @@ def test_the_claim_in_contributing_has_all_that_its_steps_ask_for(tmp_path: Path
             (tmp_path / PurePosixPath(block.note.removeprefix("file: ")).name).write_text(block.code, encoding="utf-8")
     claim = claim_of(next(tmp_path.glob("*.py")))
     (question,) = claim.questions
-    assert claim.rows in ROWS and claim.words is not None and claim.words.facts["needs"] == "8 models"
-    assert {*claim.answers} == {"supported", "not supported", "inconclusive"}
+    assert claim.basis.rows in ROWS and claim.words is not None and claim.words.facts["needs"] == "8 models"
+    assert {*claim.meanings.answers} == {"supported", "not supported", "inconclusive"}
     assert question.views is not None and question.views.models == 8 and question.trial is not None
     assert question.trial.worlds is not None and set(question.trial.worlds.box) == {"ar", "ratio", "between"}
 

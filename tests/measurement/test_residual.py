@@ -11,7 +11,7 @@ import numpy as np
 import tiny
 import torch
 
-from thermostats.measurement import forward
+from thermostats.measurement import gains
 
 
 @pytest.mark.parametrize(
@@ -20,17 +20,17 @@ from thermostats.measurement import forward
 )
 def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype) -> None:
     x = torch.full((1, 3, 4), 300.0, dtype=dtype)
-    norms = forward.norms(x, 3)
+    norms = gains.norms(x, 3)
     assert (norms.dtype, tuple(norms.shape)) == (expected, (3, 1))
     assert norms.flatten().tolist() == [600.0] * 3
-    with forward.recording(tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)) as record:
+    with gains.recording(tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)) as record:
         assert {tensor.dtype for tensor in record.values()} == {expected}
 
 
 def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((2, 5, 3)))
     weights = torch.tensor([[[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], [[0, 1, 1, 1, 0], [1, 0, 0, 0, 1]]], dtype=x.dtype)
-    cosine = forward.mean_cosine(x, forward.norms(x, 2), weights)
+    cosine = gains.mean_cosine(x, gains.norms(x, 2), weights)
     for row in range(2):
         for prompt in range(2):
             vectors = x[row][weights[row, prompt] == 1].numpy()

@@ -21,7 +21,7 @@ from thermostats.tables import folders
 
 def entry(claim: str, verdict: str = "supported") -> Entry:
     finding = Finding(f"{claim}.share", "share", verdict, "So.", sample=Sample(n_models=48, n_groups=16))
-    return Entry(claim, Claim(claim, f"Title of {claim}", "", "", "", ""), (finding,))
+    return Entry(claim, Claim(claim, f"Title of {claim}", "", "", ""), (finding,))
 
 
 def test_each_group_has_its_own_summary() -> None:
@@ -61,7 +61,7 @@ def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> No
     assert len(shipped) == len(given)
     for claim in shipped:
         assert claim.answer(given[claim.id]), claim.id
-        for said in (*claim.answers.values(), *claim.practice.values()):
+        for said in (*claim.meanings.answers.values(), *claim.meanings.practice.values()):
             assert len(said.split()) <= 25 and not re.search(rf"\b({NAMES})", said), said
 
 

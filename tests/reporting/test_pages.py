@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, write_analysis
 
-from thermostats.claims.claim import Audit, Claim
+from thermostats.claims.claim import Audit, Basis, Claim, Meanings
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength, from_columns
 from thermostats.claims.stored import Made
 from thermostats.errors import DataError, UsageError
@@ -133,7 +133,7 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
     workplace = make_workplace(tmp_path)
     path = write_analysis(workplace["analyses"], "C02", "TII", p=0.04)
     changed = (
-        ('"rule", "figure 1"', '"rule", "figure 1", history=("Before, it was wrong.",)'),
+        ('Basis("figure 1")', 'Basis("figure 1"), history=("Before, it was wrong.",)'),
         (
             '"supported", plain',
             '"inconclusive", plain, reason="too little data",'
@@ -171,8 +171,8 @@ CLAIM = Claim(
     statement="So.",
     estimand="mean",
     rule="Above 0.",
-    source="here",
-    settles={"hangs on one unit": "More labs.", "not supported": "Another rule."},
+    basis=Basis("here"),
+    meanings=Meanings(settles={"hangs on one unit": "More labs.", "not supported": "Another rule."}),
 )
 
 
@@ -283,7 +283,7 @@ def test_what_lacks_measurement_names_the_command_where_the_claim_says_what_it_r
     finding = from_columns(values | {"evidence": "published"})
     told = {}
     for measures in ((), ("gains",)):
-        claim = replace(CLAIM, measures=measures)
+        claim = replace(CLAIM, basis=Basis("here", measures=measures))
         page = claim_files(claim, [Made(finding, b"", (), {})], "c01.py", MADE_OF)["c01/index.md"]
         told[measures] = settled(page.decode())
     assert all(text.startswith("A measurement") for text in told.values())

@@ -432,7 +432,7 @@ def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
 def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
     """Its results come in the order of the jobs, whatever else is run beside."""
     script = "import os\nfrom thermostats.claims.claim import Claim\n\n\nclass Of(Claim):\n    def judge(self, *_):\n"
-    script += "        raise ValueError(os.getpid())\n\n\nCLAIM = Of('{0}', 't', 's', 'e', 'r', '1')\n"
+    script += "        raise ValueError(os.getpid())\n\n\nCLAIM = Of('{0}', 't', 's', 'e', 'r')\n"
     jobs = {}
     for name in ("U01", "U02", "U03", "U04"):
         jobs[name] = tmp_path / f"{name.lower()}_one.py"

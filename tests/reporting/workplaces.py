@@ -17,7 +17,7 @@ ANALYSIS = '''
 """{id}: gains of one lab."""
 
 from thermostats.plots import general as plots
-from thermostats.claims.claim import Audit, Claim, Estimate
+from thermostats.claims.claim import Audit, Basis, Claim, Estimate
 from thermostats.claims.finding import Criterion, Drawing, Finding, Sample
 
 
@@ -26,7 +26,7 @@ class Made(Claim):
         return [kept("{id}.mean-gain", tables, lambda rows: analyse(rows)[0], ())]
 
 
-CLAIM = Made("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", "figure 1")
+CLAIM = Made("{id}", "Gains of {lab} <b>", "said a|b", "mean gain", "rule", Basis("figure 1"))
 
 
 def analyse(tables):
@@ -96,7 +96,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.modelling.checks import Check, Gate
-from thermostats.claims.claim import Claim, Estimate
+from thermostats.claims.claim import Basis, Claim, Estimate
 from thermostats.claims.finding import Convergence, Finding, Sample
 from thermostats.claims.finding import Computation, Conclusion, FittedModel, Panel
 
@@ -106,7 +106,8 @@ class Made(Claim):
         return [kept("{id}.slope", tables, lambda rows: analyse(rows)[0], ())]
 
 
-CLAIM = Made("{id}", "Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule", "4")
+WORDS = ("Gains fall with depth in <i>every</i> lab", "they fall", "slope of log G_l on l", "rule")
+CLAIM = Made("{id}", *WORDS, Basis("4"))
 
 
 def points(axes):

@@ -24,6 +24,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import thermostats
@@ -31,7 +32,7 @@ from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, S
 from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
 from thermostats.claims.judge import again, answered, by_rule, over_parts, together, two_verdicts, unmeasured
 from thermostats.claims.question import Curve, Question, Trial, Views, own_models_missing
-from thermostats.claims.result import UNMEASURED, Audit, Estimate, Inference, Result, TooFew
+from thermostats.claims.result import UNMEASURED, Audit, ByColumn, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
@@ -67,8 +68,42 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Basis:
+    """What a claim rests on."""
+
+    source: str = ""
+    """Section or figure of the preprint, and files."""
+    rows: str = ""
+    """Whose rows it reads, a line of `ROWS` of `claims/evidence.py`; empty: not stated."""
+    measures: tuple[str, ...] = ()
+    """Kinds of measurement that its questions read: gains, weights, outputs, attention."""
+
+
+@dataclass(frozen=True)
+class Meanings:
+    """What a claim's verdicts mean, by verdict; most claims have some."""
+
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """One short sentence without a statistic's name."""
+    practice: Mapping[str, str] = field(default_factory=dict)
+    """What it means for readers who pick or tune models, in one sentence."""
+    settles: Mapping[str, str] = field(default_factory=dict)
+    """What would settle or reopen it, one sentence, by verdict or by its reason."""
+
+
+@dataclass(frozen=True)
+class Claim(ByColumn):
     """One claim and the rules by which it is judged; the rules are fixed before its test is run."""
+
+    COLUMNS = MappingProxyType(
+        {
+            **{"id": "id", "title": "title", "said": "statement", "estimand": "estimand", "rule": "rule"},
+            **{name: f"basis.{name}" for name in ("source", "rows", "measures")},
+            "history": "history",
+            **{name: f"meanings.{name}" for name in ("answers", "practice", "settles")},
+            **{"identification": "identification", "exact": "exact"},
+        }
+    )
 
     id: str
     title: str
@@ -78,26 +113,29 @@ class Claim:
     """The quantity on which the verdict rests, in words."""
     rule: str
     """When the claim counts as supported and when as not supported; everything else is inconclusive."""
-    source: str
-    """Section or figure of the preprint, and files."""
-    rows: str = ""
-    """Whose rows it reads, a line of `ROWS` of `claims/evidence.py`; empty: not stated."""
-    measures: tuple[str, ...] = ()
-    """Kinds of measurement that its questions read: gains, weights, outputs, attention."""
+    basis: Basis = Basis()
     history: tuple[str, ...] = ()
     """How its rules changed since they were first written, with the verdicts under the earlier ones."""
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """One short sentence for each verdict, without a statistic's name; a verdict may lack one."""
-    practice: Mapping[str, str] = field(default_factory=dict)
-    """What a verdict means for readers who pick or tune models, in one sentence; most claims have some."""
-    settles: Mapping[str, str] = field(default_factory=dict)
-    """What would settle or reopen a verdict, by verdict or by its reason, one sentence; most claims have some."""
+    meanings: Meanings = Meanings()
     identification: str = ""
     """Whether a verdict is about a cause, what identifies the estimand, given what, and what if that fails."""
     exact: str = ""
     """What holds whatever was measured: the changes of weights that move what it is about and leave the outputs."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
+
+    @classmethod
+    def from_columns(cls, values: Mapping[str, Any]) -> Claim:
+        """A claim from what its file of findings has of it; KeyError for a column that claims do not have."""
+        fields: dict[str, Any] = {}
+        for name, value in values.items():
+            record, _, part = cls.COLUMNS[name].partition(".")
+            if part:
+                fields.setdefault(record, {})[part] = value
+            else:
+                fields[record] = value
+        parts = {"basis": Basis, "meanings": Meanings}
+        return cls(**{name: parts[name](**value) if name in parts else value for name, value in fields.items()})
 
     @classmethod
     def read(cls, script: str | Path) -> Claim:
@@ -109,16 +147,24 @@ class Claim:
         if missing := [name for name in REQUIRED if not words.text(name)]:
             raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
         facts = words.facts
-        source, rows = facts.get("source", ""), facts.get("rows", "")
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
-        stated = (words.text("Said"), words.text("Estimand"), "", source, rows, measures, words.history)
-        answers, practice, settles = (words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
-        rest = (answers, practice, settles, words.text("Identification"), words.line("Exact", "", {}), words)
-        return cls(words.id, words.title, *stated, *rest)
+        return cls(
+            id=words.id,
+            title=words.title,
+            statement=words.text("Said"),
+            estimand=words.text("Estimand"),
+            rule="",
+            basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures),
+            history=words.history,
+            meanings=Meanings(*(words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))),
+            identification=words.text("Identification"),
+            exact=words.line("Exact", "", {}),
+            words=words,
+        )
 
     def answer(self, verdict: str) -> str:
         """The short sentence for a verdict; empty where none is written."""
-        return self.answers.get(verdict, "")
+        return self.meanings.answers.get(verdict, "")
 
     def finding(
         self,
@@ -232,7 +278,7 @@ class Claim:
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
             first = answers[question.id]
-            make = partial(again, question, first=first, measures=self.measures)
+            make = partial(again, question, first=first, measures=self.basis.measures)
             for name in question.views.sets if question.views else ():
                 view = keep(question.id, evidence.named(name), make, (first,))
                 findings += [view] * view.has_rows
@@ -250,7 +296,7 @@ class Claim:
         with suppress(TooFew):  # the answer then says so
             rows = question.trial.of(evidence, question.over) if question.trial else None
         used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
-        missing = () if used is None else own_models_missing(self.id, self.measures, used, evidence)
+        missing = () if used is None else own_models_missing(self.id, self.basis.measures, used, evidence)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew as few:

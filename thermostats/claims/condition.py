@@ -203,21 +203,16 @@ class V:
         """The whole interval; compared with < and > alone."""
         return V(self.name, "interval")
 
-    def of(self, result: Result, sign: str = "") -> float:
-        """The number in a result; NaN where the estimate has no such part. Raises DataError for a name it lacks."""
-        value = self._part(result, sign)
-        return math.nan if value is None else float(value)
+    def of(self, result: Result, sign: str = "") -> NDArray[np.float64]:
+        """The number in a result, or of each of many studies; NaN where the estimate has no such part.
 
-    def of_studies(self, result: Result, sign: str = "") -> Levels:
-        """The same of many studies at once, whose parts are arrays."""
-        value = self._part(result, sign)
-        return np.asarray(math.nan if value is None else value, dtype=np.float64)
-
-    def _part(self, result: Result, sign: str) -> Any:
+        Raises DataError for a name that the result lacks.
+        """
         if self.name not in result.quantities:
             names = ", ".join(result.quantities)
             raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=names)
-        return getattr(result.quantities[self.name], NEAREST[sign] if self.part == "interval" else self.part)
+        value = getattr(result.quantities[self.name], NEAREST[sign] if self.part == "interval" else self.part)
+        return np.asarray(math.nan if value is None else value, dtype=np.float64)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
         compare, left, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
@@ -242,15 +237,15 @@ class V:
 
     def _level_against(self, sign: str, bar: float | V, result: Result) -> Levels:
         """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided normal level."""
-        number = bar.of_studies(result) if isinstance(bar, V) else bar
-        value, side = self.of_studies(result, sign), "<" if sign in "<≤" else ">"
+        number = bar.of(result) if isinstance(bar, V) else bar
+        value, side = self.of(result, sign), "<" if sign in "<≤" else ">"
         with np.errstate(invalid="ignore", divide="ignore"):
             holds = OPERATORS[sign](value, number)
             if self.part == "p" and side == "<" and not isinstance(bar, V) and bar <= NEAR:
                 return np.where(np.isnan(value), 1.0, value)
             if self.part not in {"interval", NEAREST[side]}:
                 return np.where(holds, 0.0, 1.0)
-            middle = V(self.name).of_studies(result)
+            middle = V(self.name).of(result)
             stretch = (middle - number) / (middle - value)
             of_stretch = np.where(stretch > 0, 2 * ndtr(-END * stretch), 1.0)
             whole = np.isnan(middle) | (middle == value)
@@ -369,6 +364,3 @@ def _of_row(row: Mapping[Any, object]) -> Result:
             for name, value in named.items()
         }
     )
-
-
-__all__ = ["ALPHA", "NEAR", "NEVER", "Condition", "Each", "Gate", "Levels", "Some", "Truth", "V"]

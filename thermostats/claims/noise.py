@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -109,17 +109,6 @@ class Random:
         """A normal level of every value of a column, one for each row."""
         codes = pd.factorize(rows[column])[0]
         return self.normal(codes.max() + 1)[:, codes]
-
-
-class Drawn(Protocol):
-    """Errors that can be drawn for rows."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of the errors, by the name that worlds give it."""
-
-    def draw(self, rows: pd.DataFrame, random: Random) -> Array:
-        """One error for each study and row, of variance 1 but for what is aberrant."""
 
 
 @dataclass(frozen=True)

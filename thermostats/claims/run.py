@@ -304,8 +304,8 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     evidence = Evidence(data)
     views = [(question, name) for question in claim.questions if question.views for name in question.views.sets]
     sets = tuple(_carried(question, evidence.named(name)) for question, name in views)
-    models = _lacking(claim.measures, evidence) if claim.measures else ()
-    return Needs(claim.id, claim.title, sets, models, _commands(claim.measures, models, data))
+    models = _lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
+    return Needs(claim.id, claim.title, sets, models, _commands(claim.basis.measures, models, data))
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:

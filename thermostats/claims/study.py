@@ -38,6 +38,19 @@ UNSAID = InReport()
 
 
 @dataclass(frozen=True)
+class Literature:
+    """Works behind a study, each as BibTeX fields with its `key`."""
+
+    published: Mapping[str, str] = field(default_factory=dict)
+    """The study itself, cited where rows are from its files, which its `doi` tells."""
+    builds_on: tuple[Mapping[str, str], ...] = ()
+    """What the study builds on."""
+
+
+UNCITED = Literature()
+
+
+@dataclass(frozen=True)
 class Study:
     """One study; what it brings is named as `package.module` or `package.module:name` and imported when asked for."""
 
@@ -46,12 +59,7 @@ class Study:
     letter: str = ""
     """First letter of its claims' ids."""
     report: InReport = UNSAID
-    source: str = ""
-    """DOI of its published files."""
-    citation: Mapping[str, str] = field(default_factory=dict)
-    """BibTeX fields of what to cite where rows are from these files, with `key`."""
-    builds_on: tuple[Mapping[str, str], ...] = ()
-    """The same of the work that the study builds on."""
+    literature: Literature = UNCITED
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
     account: str = ""

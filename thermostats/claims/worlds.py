@@ -42,7 +42,6 @@ from thermostats.claims.noise import (
     ERRORS,
     LARGEST_AR,
     LARGEST_RATIO,
-    Drawn,
     Errors,
     Noise,
     PromptErrors,
@@ -92,7 +91,7 @@ class World:
 
     words: str
     signal: Signal
-    errors: Drawn
+    errors: Errors | PromptErrors
     large: Result | None = None
     """The rule's numbers in a sample without end, where they are known in closed form."""
 
@@ -500,22 +499,3 @@ def _of_exponent(
 ) -> Outcomes:
     x = rows[predictor].to_numpy(np.float64)
     return {outcome: slope * (x - x.mean()) + scatter * noise(rows)}
-
-
-__all__ = [
-    "TOTAL",
-    "World",
-    "Worlds",
-    "worlds_of_bound",
-    "worlds_of_contrast",
-    "worlds_of_descent",
-    "worlds_of_exponent",
-    "worlds_of_levels",
-    "worlds_of_line",
-    "worlds_of_mean",
-    "worlds_of_parts",
-    "worlds_of_share",
-    "worlds_of_shares",
-    "worlds_of_shift",
-    "worlds_of_slopes",
-]

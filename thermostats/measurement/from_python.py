@@ -198,8 +198,8 @@ def measure(
     """
     if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
         tokenizer, data = None, tokenizer
-    asked = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
-    asked.check()
+    call = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
+    call.check()
     kinds = [part.strip() for part in what.split(",")] if isinstance(what, str) else listed(what, "what") or []
     revisions = listed(revision, "revision") or []
     if not revisions:
@@ -221,7 +221,7 @@ def measure(
             plain = _plain(model)
             fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
             spec_of("in memory", fields)  # refuses before anything is written
-            _check_words(asked, kinds)
+            _check_words(call, kinds)
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
             return _rows(specs, data, wanted, (plain, tokenizer))
         return _rows(specs, data, wanted)
@@ -343,13 +343,13 @@ def _called(model: Any) -> str:
     return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(model).__name__
 
 
-def _check_words(asked: MeasureCall, kinds: Sequence[str]) -> None:
-    tokenizer = asked.tokenizer
+def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:
+    tokenizer = call.tokenizer
     if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
-        stated = str(getattr(asked.model.config, "_name_or_path", "") or "")
+        stated = str(getattr(call.model.config, "_name_or_path", "") or "")
         its = f"transformers.AutoTokenizer.from_pretrained({stated!r})" if stated else ""
         step = f"if it is that of {stated}" if stated else 'what="weights" reads no prompts'
-        line = asked.line(tokenizer=its) if its else asked.line(what="weights")
+        line = call.line(tokenizer=its) if its else call.line(what="weights")
         got = "none" if tokenizer is None else repr(tokenizer)[:60]
         what = "a model in memory needs its tokenizer or image processor"
         raise UsageError(what, got=got, next_step=f"{step}: {line}")

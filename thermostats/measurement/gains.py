@@ -1,40 +1,211 @@
-"""Residual gains and next-token distributions of a loaded model: the tables of one pass over the prompts."""
+"""Residual gains and next-token distributions of a loaded model: what hooks record of a pass, and the tables of it."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.forward import (
-    CENTRED,
-    PER_TOKEN,
-    SUMS,
     Batch,
     Decoder,
-    Record,
     as_measured,
     call,
     head_on_last_token,
+    in_turn,
     make_batches,
+    mixing,
+    on_entry,
+    on_exit,
     padded,
-    recording,
+    submodule,
 )
 from thermostats.measurement.lookup import config_of
 from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import check_batches
 from thermostats.measurement.readings import POST_NORM, reads_centred
 from thermostats.tables.schemas import TABLES
+
+Record = dict[str, Tensor]
+"""Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
+`final_norm` (rows × tokens); NaN where the module was not called, and beyond the patches of a later stage."""
+
+SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
+SUMS = ("attention_sum", "mlp_sum")
+"""Of post-norm blocks: what the norm behind a sub-block reads, x + f(x)."""
+CENTRED = ("norm_in_centred", "norm_out_centred", "attention_write_centred", "mlp_write_centred")
+"""Of models whose norms subtract the mean: norms of P x_(l-1), P x_l and of P times what is written, P = I − 11ᵀ/d."""
+PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS, *SUMS, *CENTRED)
+
+
+def _wide(x: Tensor) -> Tensor:
+    """float32 at least."""
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
+
+
+def norms(x: Tensor, rows: int) -> Tensor:
+    """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (rows × tokens); windows one behind the other."""
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
+    return lengths.reshape(rows, -1)
+
+
+def centred(x: Tensor) -> Tensor:
+    """P x = x − mean(x) over the last axis, in float32 or wider."""
+    wide = _wide(x)
+    return wide - wide.mean(-1, keepdim=True)
+
+
+def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
+    """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)).
+
+    `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number per row and prompt.
+    """
+    m = weights.sum(-1)
+    total = torch.bmm((weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1))
+    return (total.square().sum(-1) - m) / (m * (m - 1))
+
+
+def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
+    """Name of each sub-block that a block has, its module, and the modules and scale of its output."""
+    mixer = (mixing(block, entry), entry.attention_out, entry.attention_write, entry.attention_scale)
+    both = {"attention": mixer, "mlp": (entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale)}
+    return [(part, *modules) for part, modules in both.items() if modules[0]]
+
+
+def _on_subblocks(
+    stack: ExitStack, block: nn.Module, entry: Architecture, keep: Callable[..., None], *, centring: bool
+) -> None:
+    """Until the stack is closed, keep (name, tensor) of what the sub-blocks of a block read and write."""
+    for part, place, out, write, scale in _subblocks(block, entry):
+        read, written = submodule(block, place, entry), submodule(block, out or place, entry)
+        factor = attrgetter(scale)(block) if scale else None
+        on_entry(stack, read, partial(keep, f"{part}_in"))
+        on_exit(stack, written, partial(keep, f"{part}_out"))
+        if write:
+            on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write"))
+        if scale:
+            on_exit(stack, written, partial(keep, f"{part}_write", scale=factor))
+        if centring:
+            of_write = partial(keep, f"{part}_write_centred", scale=factor, of=centred)
+            on_exit(stack, submodule(block, write, entry) if write else written, of_write)
+    for name, norm in zip(SUMS, entry.norm_after, strict=False):
+        on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+
+
+@dataclass(eq=False)
+class Recorder:
+    """What hooks of a pass put into its record, block by block.
+
+    What a sub-block reads and writes is taken call by call, one behind the other where it is called on a part of the
+    tokens; where the calls of a block are not all of its tokens once, its place is NaN.
+    """
+
+    record: Record
+    members: Tensor
+    """Rows × prompts in the row × tokens: 1 on the tokens of each prompt but its first."""
+    now: Callable[[], int]
+    """The block that runs, from 0."""
+    centring: bool
+    """Norms subtract the mean."""
+    stream: Tensor | None = None
+    """What was last seen between blocks."""
+    tokens: dict[str, int] = field(default_factory=dict)
+    """Tokens of the block seen so far, by name."""
+    weights: dict[torch.device, Tensor] = field(default_factory=dict)
+    """`members` on every device."""
+
+    def norms(self, x: Tensor) -> Tensor:
+        """Norms of the rows' tokens."""
+        return norms(x, self.members.shape[0])
+
+    def put(self, name: str, values: Tensor) -> None:
+        """Values of the block that runs, or of the final norm."""
+        place = self.record[name] if name == "final_norm" else self.record[name][self.now()]
+        place[:, : values.shape[1]] = values
+
+    def keep(
+        self, name: str, x: Tensor, scale: Tensor | None = None, *, of: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
+        """Norms of what a sub-block reads or writes, behind those of its earlier calls."""
+        x = x if scale is None else scale * x
+        norm, first = self.norms(x if of is None else of(x)), self.tokens.get(name, 0)
+        self.tokens[name] = first + norm.shape[1]
+        place = self.record[name][self.now()][:, first : self.tokens[name]]
+        place[:] = norm[:, : place.shape[1]]
+
+    def enter(self, x: Tensor) -> None:
+        """What a block reads, whose norms are those that the block before left where it is the same tensor."""
+        same_tensor, before = x is self.stream, self.now() - 1
+        self.put("norm_in", self.record["norm_out"][before] if same_tensor else self.norms(x))
+        if self.centring:
+            name = "norm_out_centred"
+            self.put("norm_in_centred", self.record[name][before] if same_tensor else self.norms(centred(x)))
+        self.stream = x
+        self.tokens.clear()
+
+    def leave(self, x: Tensor) -> None:
+        """What a block writes, against what it read."""
+        assert self.stream is not None  # noqa: S101
+        before, norm = self.stream.to(x.device), self.norms(x)
+        self.put("norm_out", norm)
+        if self.centring:
+            self.put("norm_out_centred", self.norms(centred(x)))
+        self.put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
+        self.record["spread"][self.now()] = mean_cosine(x, norm, self._weights(x.device)[..., : norm.shape[1]])
+        self.stream = x
+        for name, n in self.tokens.items():
+            if n != norm.shape[1]:
+                self.record[name][self.now()] = torch.nan
+
+    def _weights(self, device: torch.device) -> Tensor:
+        if device not in self.weights:
+            self.weights[device] = self.members.to(device)
+        return self.weights[device]
+
+
+def _empty(decoder: Decoder, members: Tensor) -> Record:
+    """A record of NaN."""
+    L, shape = len(decoder.blocks), (members.shape[0], members.shape[2])
+    wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
+    options: dict[str, Any] = {"dtype": wide, "device": members.device}
+    record = {name: torch.full((L, *shape), torch.nan, **options) for name in PER_TOKEN}
+    record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **options)}
+    return record | {"final_norm": torch.full(shape, torch.nan, **options)}
+
+
+@contextmanager
+def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
+    """Record, while open, the forward pass of one batch; `members` as `Recorder` has them.
+
+    The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without the first token),
+    the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖). It is made before the pass, so that nothing small that
+    stays lies between the large tensors that come and go, and their memory can be used again.
+    """
+    record = _empty(decoder, members)
+    with in_turn(decoder.blocks) as now, ExitStack() as stack:
+        recorder = Recorder(record, members, now, reads_centred(decoder.entry, decoder.config))
+        for block in dict.fromkeys(decoder.blocks):
+            on_entry(stack, block, recorder.enter)
+            _on_subblocks(stack, block, decoder.entry, recorder.keep, centring=recorder.centring)
+            on_exit(stack, block, recorder.leave)
+        if decoder.final_norm is not None:
+            on_exit(stack, decoder.final_norm, lambda x: recorder.put("final_norm", recorder.norms(x)))
+        yield record
+
 
 Array = NDArray[np.float64]
 Columns = dict[str, NDArray[Any]]

@@ -144,7 +144,7 @@ def _features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
     tables: dict[str, pd.DataFrame] = {}
     for name in ("runs", "models", *of_runs):
         rows = frames.get(name, pd.DataFrame()) if name in of_runs else pd.DataFrame([names])
-        whole = with_added(rows.assign(run_id=NAME) if name in of_runs else rows, name)
-        texts = {label: "" for label, dtype in dtypes(name).items() if dtype == "str" and label not in whole}
-        tables[name] = whole.assign(**texts).reindex(columns=list(dtypes(name))).astype(dtypes(name))
+        features = with_added(rows.assign(run_id=NAME) if name in of_runs else rows, name)
+        texts = {label: "" for label, dtype in dtypes(name).items() if dtype == "str" and label not in features}
+        tables[name] = features.assign(**texts).reindex(columns=list(dtypes(name))).astype(dtypes(name))
     return combine(**tables)

@@ -52,12 +52,12 @@ class CausalGraph:
     def separated(self, x: str, y: str, fixed: Collection[str] = ()) -> bool:
         """Whether x and y are independent with some nodes held fixed in every distribution that the graph allows."""
         self._check(x, y, *fixed)
-        beside = self._moral(self.above([x, y, *fixed]))
+        neighbours = self._moral(self.above([x, y, *fixed]))
         reached, waiting = set(fixed), [x]
         while waiting:
             if (name := waiting.pop()) not in reached:
                 reached.add(name)
-                waiting += beside[name]
+                waiting += neighbours[name]
         return y in fixed or y not in reached
 
     def back_door(self, x: str, y: str, measured: Collection[str] | None = None) -> list[frozenset[str]]:
@@ -78,12 +78,12 @@ class CausalGraph:
 
     def _moral(self, names: Collection[str]) -> dict[str, set[str]]:
         """Neighbours among nodes once arrows lose their heads and causes of one effect are joined."""
-        beside: dict[str, set[str]] = {name: set() for name in names}
+        neighbours: dict[str, set[str]] = {name: set() for name in names}
         for name in names:
             for a, b in combinations([name, *self.causes[name]], 2):
-                beside[a].add(b)
-                beside[b].add(a)
-        return beside
+                neighbours[a].add(b)
+                neighbours[b].add(a)
+        return neighbours
 
     def _check(self, *names: str) -> None:
         for name in names:

@@ -297,8 +297,8 @@ class Lineage:
             levels = pd.concat([levels, pd.Series(0.0, index=new)]) if new else levels
             fixed[INSTRUMENT] = group_basis(levels.index.get_indexer(labels), levels.to_numpy(np.float64))
         made = [{name: each.rows_of(models, rows, of)[of] for name, each in drift.items()} for drift in drifts]
-        own, nodes = self._own(models, of, held), [bases | fixed for bases in made]  # of every node of the process
-        gaussians = tuple(self._gaussian(rows, bases | own) for bases in nodes)
+        singles, nodes = self._own(models, of, held), [bases | fixed for bases in made]  # of every node of the process
+        gaussians = tuple(self._gaussian(rows, bases | singles) for bases in nodes)
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
             model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
@@ -316,7 +316,7 @@ class Lineage:
             nodes=nodes,
             models=held,
             model_of=of,
-            alone=own,
+            alone=singles,
         )
 
     def pruned(self, models: Sequence[str]) -> bool:

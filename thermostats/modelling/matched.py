@@ -273,8 +273,8 @@ def fit_matched(
         named={"outcome": outcome, "lab": lab, "family": family, "shape": list(columns), **of_table},
         computed=partial(_with_cells, columns, lab, family, model, focal),
     )
-    known, without = _with_outcomes(table, outcome, model)
-    units = unit_rows(known, roles, model, lab)
+    outcomes, without = _with_outcomes(table, outcome, model)
+    units = unit_rows(outcomes, roles, model, lab)
     rows, left = _matched(units.rows, columns, lab, focal)
     y = numbers(rows[outcome], outcome, least=4, positive=True, varied=True)
     errors, *words = errors_of_logs(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
@@ -345,19 +345,19 @@ def _matched(rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str) -> 
     if not (rows[FOCAL] > 0).any():
         raise unknown("no such lab", focal, sorted(set(rows[lab].astype(str))), where=lab, line='focal="{}"')
     both = rows.groupby(CELL)[FOCAL].transform("nunique") == 2
-    kept = rows[both].sort_values([*shape, FOCAL], kind="stable", ignore_index=True)
-    cells = kept[CELL].nunique()
+    matched = rows[both].sort_values([*shape, FOCAL], kind="stable", ignore_index=True)
+    cells = matched[CELL].nunique()
     if cells < LEAST_CELLS:
         step = f"shape={list(shape[:-1])!r}" if len(shape) > 1 else "another focal lab"
         raise UsageError(
             "too few shapes that the focal lab shares with another",
             where=", ".join(shape),
-            got=f"{plural(cells, 'shape')}" + (f", {kept[CELL].iloc[0]}" if cells else ""),
+            got=f"{plural(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
             allowed=f"{LEAST_CELLS} or more, for an interval over them",
             next_step=f"{step} has wider cells, which are then of less equal models" if len(shape) > 1 else step,
         )
-    left = f"{len(rows) - len(kept)} of {len(rows)} models are left out: their shape is not one of both sides"
-    return kept, [left] * (len(kept) < len(rows))
+    left = f"{len(rows) - len(matched)} of {len(rows)} models are left out: their shape is not one of both sides"
+    return matched, [left] * (len(matched) < len(rows))
 
 
 def _odd(rows: pd.DataFrame, family: str | None) -> list[str]:

@@ -212,16 +212,16 @@ def _means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
         _column(rows, name, np.nan).astype("float64") for name in (f"{outcome}_sd", f"{outcome}_geometric", "n_prompts")
     )
     rows = rows.assign(prompt_id=_prompts(rows))
-    whole = (rows["prompt_id"] == "") & (sd.notna() | ~rows["model_id"].duplicated(keep=False))
-    _refuse_twice(rows[~whole], rows.loc[whole, "model_id"])
+    averaged = (rows["prompt_id"] == "") & (sd.notna() | ~rows["model_id"].duplicated(keep=False))
+    _refuse_twice(rows[~averaged], rows.loc[averaged, "model_id"])
     gain = rows[outcome].astype("float64")
-    logs = np.log(gain[~whole]).groupby(rows["model_id"][~whole])
+    logs = np.log(gain[~averaged]).groupby(rows["model_id"][~averaged])
     stated = np.log(geometric.where(geometric > 0))
     of_rows = pd.DataFrame(
         {"log_gain": stated.fillna(np.log(gain)), "sd": sd / gain, "n_prompts": n, OF_MEAN: sd.notna() & stated.isna()}
     )
     of_prompts = pd.DataFrame({"log_gain": logs.mean(), "sd": logs.std(), "n_prompts": logs.size(), OF_MEAN: False})
-    of_models = of_rows[whole].set_index(rows.loc[whole, "model_id"])
+    of_models = of_rows[averaged].set_index(rows.loc[averaged, "model_id"])
     return pd.concat([part for part in (of_prompts, of_models) if len(part)])
 
 

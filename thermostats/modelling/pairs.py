@@ -524,8 +524,8 @@ def _shared_prompts(
     key = ["layer", "prompt"]
     for _, a in first[first["prompt"].ne("")].groupby("run_id", sort=False):
         for _, b in second[second["prompt"].ne("")].groupby("run_id", sort=False):
-            one, other = (side.drop_duplicates(key).set_index(key)["value"] for side in (a, b))
-            both = pd.concat({"first": one, "second": other}, axis=1, join="inner").reset_index()
+            values_a, values_b = (side.drop_duplicates(key).set_index(key)["value"] for side in (a, b))
+            both = pd.concat({"first": values_a, "second": values_b}, axis=1, join="inner").reset_index()
             if both["prompt"].nunique() >= LEAST_PROMPTS:
                 return both
     sets = [", ".join(dict.fromkeys(side["prompt_set"])) for side in (first, second)]

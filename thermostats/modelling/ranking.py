@@ -105,8 +105,8 @@ def cells_and_order(
     """
     rows, warnings = cells(table, "an order of models")
     refuse_large(rows, size(*(rows[name].nunique() for name in ("model_id", "category", "prompt_id"))))
-    order, said = asked_order(rows, order)
-    return rows, order, [*warnings, *said]
+    order, notes = asked_order(rows, order)
+    return rows, order, [*warnings, *notes]
 
 
 def questions_of_ranks(order: Sequence[str]) -> dict[str, Any]:
@@ -548,10 +548,10 @@ def _of_places(values: Mapping[str, Array], design: RankMeansDesign) -> Array:
     weight, off, square = np.zeros(centre.shape), np.zeros(centre.shape), np.zeros(centre.shape)
     square[..., model, category] = np.square(error)
     off[..., model, category] = y - centre[..., model, category]
-    known = np.zeros((models, categories), dtype=bool)
-    known[model, category] = True
-    weight = np.where(known, variance / (variance + square), 0.0)
-    noise = np.sqrt(np.where(known, weight * square, variance))
+    measured = np.zeros((models, categories), dtype=bool)
+    measured[model, category] = True
+    weight = np.where(measured, variance / (variance + square), 0.0)
+    noise = np.sqrt(np.where(measured, weight * square, variance))
     return np.asarray(centre + weight * off + noise * np.random.default_rng(0).standard_normal(centre.shape))
 
 

@@ -428,10 +428,10 @@ def _pair_means_made(
     freedom: Array | None,
 ) -> PairMeansDesign:
     """The model of pairs that are `there` among those named."""
-    unit, nothing, one = np.eye(len(names))[there], np.zeros((there.size, len(names))), np.ones(there.size)
+    unit, nothing, ones = np.eye(len(names))[there], np.zeros((there.size, len(names))), np.ones(there.size)
     gaussian = Gaussian(
         y=y,
-        X=np.block([[one[:, None], 0 * one[:, None]], [-slope[:, None], one[:, None]]]),
+        X=np.block([[ones[:, None], 0 * ones[:, None]], [-slope[:, None], ones[:, None]]]),
         sd=np.full(2, factor * SHARE),
         blocks={"level": np.concatenate([unit, -slope[:, None] * unit]), "change": np.concatenate([nothing, unit])},
         prior=HalfNormals((factor * SHARE, factor * SHARE, factor * REST_OF_LOGS)),

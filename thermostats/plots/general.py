@@ -517,11 +517,11 @@ def profile(
         if isinstance(models, pd.DataFrame):
             _differences(models, drawn)
         else:
-            asked = [models] if isinstance(models, (str, Path)) else list(models)
-            if not 0 < len(asked) <= MOST:
-                what = "no model to draw" if not asked else "more models than lines that a reader can distinguish"
-                raise UsageError(what, where="models", got=len(asked), allowed=f"1 to {MOST}")
-            _lines(shared_runs([values_of(model, quantity, position, data) for model in asked]), drawn, quantity)
+            names = [models] if isinstance(models, (str, Path)) else list(models)
+            if not 0 < len(names) <= MOST:
+                what = "no model to draw" if not names else "more models than lines that a reader can distinguish"
+                raise UsageError(what, where="models", got=len(names), allowed=f"1 to {MOST}")
+            _lines(shared_runs([values_of(model, quantity, position, data) for model in names]), drawn, quantity)
             drawn.set_title(f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}")
         if path is not None:
             write_figure(drawn, path)

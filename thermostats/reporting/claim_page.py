@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -91,10 +91,6 @@ def _shown(curve: SpecificationCurve) -> Any:
     return curve.moves.assign(**shares, **means)[list(MOVES)].rename(columns=MOVES)
 
 
-FACTS = {"said" if item.name == "statement" else item.name: item.name for item in fields(Claim) if item.compare}
-"""Keys of a claim in its file, and the fields that they hold."""
-
-
 @dataclass(frozen=True)
 class Entry:
     """One claim on the index: its findings as written to its folder, or the reason why there are none."""
@@ -112,7 +108,7 @@ class Entry:
 def written(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
     """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each finding is made of."""
     content = {
-        "claim": {name: getattr(claim, field) for name, field in FACTS.items()},
+        "claim": claim.columns(),
         "findings": [_plain(f) | {"inputs_sha": sha} for f, sha in zip(findings, inputs, strict=True)],
     }
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -128,7 +124,7 @@ def read_entry(content: bytes) -> Entry:
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
         inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
         findings = tuple(from_columns(item) for item in read["findings"])
-        claim = Claim(**{FACTS[name]: value for name, value in read["claim"].items()})
+        claim = Claim.from_columns(read["claim"])
         return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(

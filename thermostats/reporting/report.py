@@ -196,13 +196,13 @@ def _unfinished(state: State, fresh: Iterable[str]) -> bool:
 
 def _differences(state: State) -> tuple[str, ...]:
     """Findings that differ from the folder's snapshot; without one, what was drawn and differs from the shipped one."""
-    own, shipped = state.out / SNAPSHOT / TABLE, shipped_snapshot()
-    if (not own.is_file() and not (state.draw and shipped.is_file())) or not (state.out / TABLE).is_file():
+    snapshot, shipped = state.out / SNAPSHOT / TABLE, shipped_snapshot()
+    if (not snapshot.is_file() and not (state.draw and shipped.is_file())) or not (state.out / TABLE).is_file():
         return ()
     from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415 - reads tables
 
     now = read_findings(state.out / TABLE)
     try:
-        return differences(own, now, all_claims=state.all_claims) if own.is_file() else redrawn(shipped, now)
+        return differences(snapshot, now, all_claims=state.all_claims) if snapshot.is_file() else redrawn(shipped, now)
     except DataError as error:
         return (f"it cannot be read: {error.what}",)

@@ -181,9 +181,10 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     for library in libraries:
         if installed := versions(library.key):
             library.fields["note"] = f"version {installed[library.key]}"
-    used_studies = [study for study in studies().values() if study.source in set(published["doi"])]
-    held = [(study.citation, OF_STUDY) for study in used_studies if study.citation]
-    held += [(entry, BUILT_ON) for study in used_studies for entry in study.builds_on]
+    works = [study.literature for study in studies().values()]
+    works = [work for work in works if work.published.get("doi") in set(published["doi"])]
+    held = [(work.published, OF_STUDY) for work in works]
+    held += [(entry, BUILT_ON) for work in works for entry in work.builds_on]
     others = sorted(used - {OURS, NURSERY, *published["file"]})
     return (
         package,

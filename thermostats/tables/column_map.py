@@ -240,8 +240,8 @@ def as_read_of(gains: pd.DataFrame) -> pd.DataFrame:
 
 def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], where: object) -> str:
     """The form of norms; asked for where TransformerLens named the states of a model that it centres by default."""
-    form, whole = str(norms.get("form", "")), facts["norm_kind"].eq("RMSNorm") | facts["norm_place"].eq("post")
-    if form == CENTRED and whole.any():
+    form, uncentred = str(norms.get("form", "")), facts["norm_kind"].eq("RMSNorm") | facts["norm_place"].eq("post")
+    if form == CENTRED and uncentred.any():
         raise DataError(
             "blocks of this model do not subtract the mean of what they read, so its centred norms are no read norms",
             where=where,
@@ -249,12 +249,12 @@ def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], wher
             remedy=Remedy(when="where the tool left the stream as it is, as TransformerLens does", words={"form": RAW}),
         )
     hooks = states.astype(str).str.fullmatch(HOOK.pattern) | states.eq(FINAL)
-    if form or not (hooks & ~whole).any():
+    if form or not (hooks & ~uncentred).any():
         return form or RAW
     raise UsageError(
         "TransformerLens folds norms and centres the stream unless it is loaded without processing: in which form?",
         where=where,
-        got=f"states such as {states[hooks & ~whole].iloc[0]}",
+        got=f"states such as {states[hooks & ~uncentred].iloc[0]}",
         allowed=", ".join(f'form = "{name}"' for name in FORMS),
         remedy=(
             Remedy(when="if loaded by from_pretrained_no_processing", words={"form": RAW}),
@@ -349,16 +349,16 @@ def _shift(rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], 
     """
     whose = _whose(rows, others)["state"]
     first, last, depth = whose.transform("min"), whose.transform("max"), rows["depth"]
-    whole = (first == 0) & (last == depth)
-    fewer = depth.notna() & (last <= depth) & ~whole
+    complete = (first == 0) & (last == depth)
+    fewer = depth.notna() & (last <= depth) & ~complete
     states = norms.get("states")
     if states is None:
         if fewer.any():
             raise _unsaid(rows[fewer], where)
         return 0
-    if states == OUTPUTS and whole.any():
+    if states == OUTPUTS and complete.any():
         what = "states 0 to L are what enters block 1 and what leaves every block, no outputs alone"
-        raise UsageError(what, where=where, got=_numbers(rows[whole]), next_step='leave out states = "outputs"')
+        raise UsageError(what, where=where, got=_numbers(rows[complete]), next_step='leave out states = "outputs"')
     bases = {0} if (first == 0).any() else set()
     bases |= {1} if ((first > 0) & (last == depth)).any() else set()
     if "counted_from" not in norms and depth.notna().any() and len(bases) != 1:
@@ -481,18 +481,18 @@ def load_maps(
 
 
 def _of_states(
-    norms: Mapping[str, Any], stated: Mapping[str, Any], given: Mapping[str, str], where: object
+    norms: Mapping[str, Any], stated: Mapping[str, Any], entries: Mapping[str, str], where: object
 ) -> Mapping[str, Any]:
     """`[norms]` with what its states are. A recipe's `normed` is of the last of L + 1; of outputs it is not known.
 
-    stated: what the user's own `[norms]` says. given: entries over it, empty ones left out.
+    stated: what the user's own `[norms]` says. entries: what stands over it, empty ones left out.
     """
-    given = {name: value for name, value in given.items() if value}
-    if given and not norms:
+    entries = {name: value for name, value in entries.items() if value}
+    if entries and not norms:
         allowed = "states of norms: a recipe of norms, or a mapping with [norms]"
-        got = ", ".join(f"{name} = {value!r}" for name, value in given.items())
+        got = ", ".join(f"{name} = {value!r}" for name, value in entries.items())
         raise UsageError("these rows have no states", where=where, got=got, allowed=allowed)
-    norms = {**norms, **given}
+    norms = {**norms, **entries}
     unknown_last = norms.get("states") == OUTPUTS and norms.get("last") == NORMED and "last" not in stated
     return {**norms, "last": UNKNOWN} if unknown_last else norms
 

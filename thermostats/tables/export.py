@@ -411,8 +411,8 @@ def _stated(folder: Path) -> Source:
     runs = _own("runs", folder)
     if not path.is_file():
         names, licences = (sorted(set(runs[label]) - {OURS, ""}) for label in ("source", "licence"))
-        known = {"name": names[0] if len(names) == 1 else "", "licence": licences[0] if len(licences) == 1 else ""}
-        begun = Source(**known, title="", address="", commit="", licence_file="")
+        facts = {"name": names[0] if len(names) == 1 else "", "licence": licences[0] if len(licences) == 1 else ""}
+        begun = Source(**facts, title="", address="", commit="", licence_file="")
         form = SOURCE_FORM.format(permitted=", ".join(store.PERMITTED)).encode()
         write_all(folder, {path: form + begun.toml()})
         step = f"fill it in, then {again}"

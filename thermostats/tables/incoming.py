@@ -177,8 +177,8 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     frame = frame if all(used) else frame.loc[:, used]
     if len(frame.columns) < 2:
         return frame
-    kept = np.logical_or.reduce([(frame.iloc[:, i] != "").to_numpy() for i in range(len(frame.columns))])
-    return frame if kept.all() else frame[kept]
+    filled = np.logical_or.reduce([(frame.iloc[:, i] != "").to_numpy() for i in range(len(frame.columns))])
+    return frame if filled.all() else frame[filled]
 
 
 def _rows(text: str, separator: str) -> Iterator[list[str]]:

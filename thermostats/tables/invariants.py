@@ -53,8 +53,10 @@ def balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
 
 def balanced_ratio_of(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
     """The same from tables at hand."""
-    whole = weights[weights["head"].eq("") & weights["balanced_norm"].notna() & weights["matrix"].isin(["W_V", "W_O"])]
-    named = whole.merge(runs[["run_id", *MODEL]], on="run_id").drop_duplicates([*BY_LAYER, "matrix"])
+    matrices = weights[
+        weights["head"].eq("") & weights["balanced_norm"].notna() & weights["matrix"].isin(["W_V", "W_O"])
+    ]
+    named = matrices.merge(runs[["run_id", *MODEL]], on="run_id").drop_duplicates([*BY_LAYER, "matrix"])
     wide = named.pivot_table(index=BY_LAYER, columns="matrix", values="balanced_norm").reset_index()
     wide = wide.reindex(columns=[*BY_LAYER, "W_V", "W_O"])
     return wide.assign(balanced_ratio=wide["W_V"] / wide["W_O"])[[*BY_LAYER, "balanced_ratio"]].rename_axis(

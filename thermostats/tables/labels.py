@@ -29,13 +29,13 @@ def label(value: Any) -> str:
     if isinstance(value, str):
         return value
     text = str(value)
-    return text if isinstance(value, bool) or not (whole := WHOLE.fullmatch(text)) else whole[1]
+    return text if isinstance(value, bool) or not (number := WHOLE.fullmatch(text)) else number[1]
 
 
 def spelling(value: Any) -> str:
     """What two labels that differ in spelling alone have in common, by which labels are compared."""
     text = _plain(label(value)).casefold()
-    return whole[1] if (whole := WHOLE.fullmatch(text)) else text
+    return number[1] if (number := WHOLE.fullmatch(text)) else text
 
 
 def _plain(text: str) -> str:

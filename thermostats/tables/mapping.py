@@ -335,15 +335,17 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     by_layer = bool(wide) or bool(fitting("layer", names))
     ours = columns_of_rows("layers" if by_layer else "models")
     columns = {name: name for name in names if name in ours or (not by_layer and is_gain(name))}
-    columns |= {theirs: own for own in (ROWS if by_layer else FACTS) if (theirs := _theirs(own, names, columns))}
+    columns |= {
+        theirs: column for column in (ROWS if by_layer else FACTS) if (theirs := _theirs(column, names, columns))
+    }
     norms: dict[str, str] = {}
     if wide:
-        columns = {theirs: own for theirs, own in columns.items() if own in ("model_id", "prompt_id")}
+        columns = {theirs: column for theirs, column in columns.items() if column in ("model_id", "prompt_id")}
     elif gain := _gain_of(name for name in names if name not in columns):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := fitting("norm", names)):
         norms = {"state": fitting("layer", names), "norm": norm, "last": STREAM}
-        columns = {theirs: own for theirs, own in columns.items() if own != "layer" and theirs != norm}
+        columns = {theirs: column for theirs, column in columns.items() if column != "layer" and theirs != norm}
     if by_layer and not wide and (prompts := _telling_apart(frame, columns, norms)):
         columns[prompts] = "prompt_id"
     if "model_id" not in columns.values() or (by_layer and not (wide or norms or {*columns.values()} - {*ROWS})):
@@ -352,7 +354,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     spare = [name for name in names if name not in used and not (wide and _numbered(name, wide))]
     constants = {"source": source} if "source" not in columns.values() else {}
     fixed = {"position": POSITION, "prompt_id": ""} if by_layer else {}
-    at = {own: value for own, value in fixed.items() if own not in columns.values()}
+    at = {column: value for column, value in fixed.items() if column not in columns.values()}
     mapping: dict[str, Any] = {
         "table": "layers" if norms else "",
         "columns": columns,
@@ -368,7 +370,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
 def _telling_apart(frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]) -> str:
     """The one column that tells rows of a model and block apart; empty where prompts are known or nothing repeats."""
     rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
-    key = [theirs for theirs, own in columns.items() if own in ("model_id", "layer")] + [*norms.values()][:1]
+    key = [theirs for theirs, ours in columns.items() if ours in ("model_id", "layer")] + [*norms.values()][:1]
     if "prompt_id" in columns.values() or not rows.duplicated(key).any():
         return ""
     apart = [name for name in rows if name not in columns and not rows.duplicated([*key, name]).any()]

@@ -352,8 +352,8 @@ def _texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
     texts = rows[key].merge(prompts, on=key, how="left")["text"]
     texts.index = rows.index
     named = rows["prompt_set"] + ":" + rows["prompt_id"]
-    known = texts.fillna("").ne("")
-    return texts.where(known, named.where(rows["prompt_id"].ne(""), ""))
+    stated = texts.fillna("").ne("")
+    return texts.where(stated, named.where(rows["prompt_id"].ne(""), ""))
 
 
 def shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:

@@ -358,9 +358,9 @@ def _neighbours(branches: Sequence[Branch]) -> dict[str, dict[str, float]]:
 
 def _hung(branches: Sequence[Branch], root: str) -> pd.DataFrame:
     """Edges of the tree that hangs on one of its nodes."""
-    beside, rows, seen = _neighbours(branches), [(root, "", 0.0)], {root}
+    neighbours, rows, seen = _neighbours(branches), [(root, "", 0.0)], {root}
     for name, _, _ in rows:
-        new = {other: length for other, length in beside[name].items() if other not in seen}
+        new = {other: length for other, length in neighbours[name].items() if other not in seen}
         seen.update(new)
         rows += [(other, name, length) for other, length in new.items()]
     return pd.DataFrame(rows, columns=["name", "parent", "length"])

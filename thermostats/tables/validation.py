@@ -338,8 +338,8 @@ def _once(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Ranks]:
     repeated = again(rank, keep=False)
     if not repeated.any():
         return table, rank
-    kept = ~repeated | ~table.duplicated().to_numpy()
-    return table[kept], rank[kept]
+    first = ~repeated | ~table.duplicated().to_numpy()
+    return table[first], rank[first]
 
 
 def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:

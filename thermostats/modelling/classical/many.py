@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal
 
@@ -128,6 +129,12 @@ def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMP
     return np.asarray(null)
 
 
+@lru_cache(maxsize=256)
+def _distances_by_chance(sizes: tuple[tuple[int, int], ...]) -> Array:
+    """|pairs above − half of them| by chance, from the smallest on, in groups of n with k members and no ties."""
+    return np.sort(np.abs(pairs_by_chance([(np.arange(1.0, n + 1), k) for n, k in sizes])))
+
+
 def separations(
     outcomes: Array, member: NDArray[np.bool_], group: Sequence[object] | pd.Series
 ) -> tuple[Many, list[tuple[Array, Array]]]:
@@ -136,7 +143,7 @@ def separations(
     As `counts.separation` has them of one study. No two outcomes of a study are equal. Raises UsageError where no group
     has both kinds.
     """
-    by_group, sizes, above = [], list[tuple[Array, int]](), np.zeros(len(outcomes))
+    by_group, sizes, above = [], list[tuple[int, int]](), np.zeros(len(outcomes))
     for at in _places(pd.factorize(np.asarray(group))[0]):
         ours, others = outcomes[:, at[member[at]]], outcomes[:, at[~member[at]]]
         if not (pairs := ours.shape[1] * others.shape[1]):
@@ -144,12 +151,11 @@ def separations(
         of_group = (ours[:, :, None] > others[:, None, :]).sum(axis=(1, 2))
         low, high = (np.sign(end(ours, axis=1) - end(others, axis=1)) for end in (np.min, np.max))
         by_group.append((of_group / pairs, (low * high < 0).astype(np.float64)))
-        sizes.append((np.arange(1.0, at.size + 1), ours.shape[1]))
+        sizes.append((at.size, ours.shape[1]))
         above += of_group
     if not sizes:
         raise UsageError("no group has both kinds", got=f"{outcomes.shape[1]} rows")
-    every = sum(k * (ranks.size - k) for ranks, k in sizes)
-    null = np.sort(np.abs(pairs_by_chance(sizes)))
+    every, null = sum(k * (n - k) for n, k in sizes), _distances_by_chance(tuple(sizes))
     p = 1 - np.searchsorted(null, np.abs(above - every / 2) - ROUNDING) / null.size
     return replace(counted(above / every), p=p), by_group
 
@@ -279,10 +285,12 @@ def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
 
 def _welch(first: Array, second: Array) -> Array:
     """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
-    one, other = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
+    first_error, second_error = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = (one + other) ** 2 / (one**2 / (first.shape[1] - 1) + other**2 / (second.shape[1] - 1))
-        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(one + other)))
+        df = (first_error + second_error) ** 2 / (
+            first_error**2 / (first.shape[1] - 1) + second_error**2 / (second.shape[1] - 1)
+        )
+        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error)))
 
 
 def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
@@ -318,8 +326,8 @@ def _places(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 def _root(matrix: Array) -> Array:
     """The symmetric M^(−½); directions in which M is 0 are left out."""
     values, vectors = np.linalg.eigh(matrix)
-    kept = values > ROUNDING
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])) @ vectors[:, kept].T)
+    positive = values > ROUNDING
+    return np.asarray((vectors[:, positive] / np.sqrt(values[positive])) @ vectors[:, positive].T)
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:

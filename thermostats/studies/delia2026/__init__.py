@@ -1,6 +1,6 @@
 """D'Elia 2026: audit and figures of the preprint."""
 
-from thermostats.claims.study import InReport, Study
+from thermostats.claims.study import InReport, Literature, Study
 
 HOME = "thermostats.studies.delia2026"
 STUDY = Study(
@@ -18,44 +18,45 @@ STUDY = Study(
         credit="The study is D’Elia 2026, doi:10.5281/zenodo.18165365. Its figures are used under its licence; its "
         "sentences are not used.",
     ),
-    source="10.5281/zenodo.18165365",
-    citation={
-        "key": "delia2026thermodynamic",
-        "author": "D'Elia, Davide",
-        "title": "Thermodynamic Constraints in Transformer Architectures: A Sheaf-Theoretic Perspective",
-        "year": "2026",
-        "doi": "10.5281/zenodo.18165365",
-    },
-    builds_on=(
-        {
-            "key": "elhage2021mathematical",
-            "author": "Elhage, Nelson and Nanda, Neel and Olsson, Catherine and others",
-            "title": "A Mathematical Framework for Transformer Circuits",
-            "year": "2021",
-            "url": "https://transformer-circuits.pub/2021/framework/index.html",
+    literature=Literature(
+        published={
+            "key": "delia2026thermodynamic",
+            "author": "D'Elia, Davide",
+            "title": "Thermodynamic Constraints in Transformer Architectures: A Sheaf-Theoretic Perspective",
+            "year": "2026",
+            "doi": "10.5281/zenodo.18165365",
         },
-        {
-            "key": "hansen2019toward",
-            "author": "Hansen, Jakob and Ghrist, Robert",
-            "title": "Toward a spectral theory of cellular sheaves",
-            "journal": "Journal of Applied and Computational Topology",
-            "year": "2019",
-            "doi": "10.1007/s41468-019-00038-7",
-        },
-        {
-            "key": "bodnar2022neural",
-            "author": "Bodnar, Cristian and Di Giovanni, Francesco and Chamberlain, Benjamin Paul and others",
-            "title": "Neural Sheaf Diffusion: A Topological Perspective on Heterophily and Oversmoothing in {GNNs}",
-            "howpublished": "Advances in Neural Information Processing Systems",
-            "year": "2022",
-        },
-        {
-            "key": "gardner2024transformers",
-            "author": "Gardner, R.",
-            "title": "Transformers are sheaves: a unified framework for attention via algebraic topology",
-            "year": "2024",
-            "note": "unpublished manuscript, as the study cites it",
-        },
+        builds_on=(
+            {
+                "key": "elhage2021mathematical",
+                "author": "Elhage, Nelson and Nanda, Neel and Olsson, Catherine and others",
+                "title": "A Mathematical Framework for Transformer Circuits",
+                "year": "2021",
+                "url": "https://transformer-circuits.pub/2021/framework/index.html",
+            },
+            {
+                "key": "hansen2019toward",
+                "author": "Hansen, Jakob and Ghrist, Robert",
+                "title": "Toward a spectral theory of cellular sheaves",
+                "journal": "Journal of Applied and Computational Topology",
+                "year": "2019",
+                "doi": "10.1007/s41468-019-00038-7",
+            },
+            {
+                "key": "bodnar2022neural",
+                "author": "Bodnar, Cristian and Di Giovanni, Francesco and Chamberlain, Benjamin Paul and others",
+                "title": "Neural Sheaf Diffusion: A Topological Perspective on Heterophily and Oversmoothing in {GNNs}",
+                "howpublished": "Advances in Neural Information Processing Systems",
+                "year": "2022",
+            },
+            {
+                "key": "gardner2024transformers",
+                "author": "Gardner, R.",
+                "title": "Transformers are sheaves: a unified framework for attention via algebraic topology",
+                "year": "2024",
+                "note": "unpublished manuscript, as the study cites it",
+            },
+        ),
     ),
     layers={
         "W_V_spectral_norm_published_thirds_layer_": (

@@ -60,12 +60,13 @@ def laws(rows: pd.DataFrame) -> pd.DataFrame:
     power; exponential, whether that is below 0; `neighbours`, the correlation of neighbours' errors about the
     exponential law where it is fitted to cumulated log norms, and `neighbours_of_increments` where it is to increments.
     """
-    own = ["model_id", "heritage", "n_layers"]
+    labels = ["model_id", "heritage", "n_layers"]
     fitted = [
-        dict(zip(own, names, strict=True)) | _fitted(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
-        for names, model in rows.groupby(own)
+        dict(zip(labels, names, strict=True))
+        | _fitted(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
+        for names, model in rows.groupby(labels)
     ]
-    columns = [*own, "blocks", "growth", "power", "delta", "exponential", "neighbours", "neighbours_of_increments"]
+    columns = [*labels, "blocks", "growth", "power", "delta", "exponential", "neighbours", "neighbours_of_increments"]
     return pd.DataFrame(fitted, columns=columns)
 
 

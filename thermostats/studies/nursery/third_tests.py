@@ -503,7 +503,7 @@ def settled(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Correlation of `early` with `end` inside cells of every corpus, and how many models end on the rarer side."""
     up = (outcomes["end"] > 0).sum(axis=1)
     parts = rows.assign(place=np.arange(len(rows))).groupby("trained_on", sort=True)
-    each = [{R.name: _within_cells(own, outcomes["end"][:, own["place"]])} for _, own in parts]
+    each = [{R.name: _within_cells(part, outcomes["end"][:, part["place"]])} for _, part in parts]
     return {RARE.name: counted(np.minimum(up, len(rows) - up)), TABLE_OF_CORPORA: each}
 
 
@@ -514,14 +514,14 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
         raise UsageError("nothing to correlate inside cells", got=f"{len(rows)} rows, {len(groups)} groups")
     of_cell = (cell[:, None] == np.arange(len(cells))).astype(np.float64)
     of_group = (group[:, None] == np.arange(len(groups))).astype(np.float64)
-    kept = np.vstack([np.ones(len(rows)), 1 - of_group.T])
-    size = np.maximum(kept @ of_cell, 1)
+    weights = np.vstack([np.ones(len(rows)), 1 - of_group.T])
+    size = np.maximum(weights @ of_cell, 1)
     a, b = ranked_in(rows["early"], rows["cell"]), stats.rankdata(end, axis=1)
     b = b - ((b @ of_cell) / of_cell.sum(axis=0))[:, cell]
 
     def summed(values: Array) -> Array:
         """Sums by cell without each group, study × (whole, groups) × cell."""
-        return np.asarray(np.einsum("kr,sr,rc->skc", kept, values, of_cell, optimize=True))
+        return np.asarray(np.einsum("kr,sr,rc->skc", weights, values, of_cell, optimize=True))
 
     a1, b1 = summed(a[None]), summed(b)
     pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
@@ -535,8 +535,8 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
 def mediation(rows: pd.DataFrame, outcomes: Mapping[str, Any], quantity: str) -> dict[str, Any]:
     """Effect of √(rate/decay) through the spectra with its jackknife interval; it is linear in the gains."""
     codes, names = pd.factorize(rows["recipe"], sort=True)
-    kept = [np.ones(len(rows), dtype=bool), *(codes != code for code in range(len(names)))]
-    effects = np.stack([outcomes["log_gain"][:, mask] @ _through(rows[mask]) for mask in kept])
+    masks = [np.ones(len(rows), dtype=bool), *(codes != code for code in range(len(names)))]
+    effects = np.stack([outcomes["log_gain"][:, mask] @ _through(rows[mask]) for mask in masks])
     half = half_width(effects[1:])
     return {quantity: Many(effects[0], effects[0] - half, effects[0] + half, np.full(half.shape, np.nan))}
 

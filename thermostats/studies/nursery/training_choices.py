@@ -114,7 +114,7 @@ def by_ranks(rows: pd.DataFrame) -> Result:
 
 def by_corpora(rows: pd.DataFrame) -> Result:
     """The same with one correlation a corpus; the largest of them heads it."""
-    whole = by_ranks(rows)
+    result = by_ranks(rows)
     each = {str(name): by_ranks(part).quantities[R.name] for name, part in rows.groupby("trained_on", sort=True)}
     table = [
         {"corpus": name, R.name: r.value, f"{R.name}_lower": r.lower, f"{R.name}_upper": r.upper, f"{R.name}_p": r.p}
@@ -122,9 +122,9 @@ def by_corpora(rows: pd.DataFrame) -> Result:
     ]
     largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
     return replace(
-        whole,
-        quantities={**whole.quantities, R.name: largest},
-        rows={**whole.rows, TABLE_OF_CORPORA: pd.DataFrame(table)},
+        result,
+        quantities={**result.quantities, R.name: largest},
+        rows={**result.rows, TABLE_OF_CORPORA: pd.DataFrame(table)},
     )
 
 
@@ -267,10 +267,8 @@ def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
 
 def by_sides(rows: pd.DataFrame) -> Result:
     """How much less dampening models change, over recipes, moved whole between the sides of 1."""
-    found = stiffness(rows, {"log_change": rows[["log_change"]].to_numpy(np.float64).T})[STIFF.name]
-    estimate = Estimate(
-        float(found.estimate[0]), p=float(found.p[0]), p_kind="permutation p-value, recipes moved whole"
-    )
+    test = stiffness(rows, {"log_change": rows[["log_change"]].to_numpy(np.float64).T})[STIFF.name]
+    estimate = Estimate(float(test.estimate[0]), p=float(test.p[0]), p_kind="permutation p-value, recipes moved whole")
     return Result.of(rows, {STIFF.name: estimate}, table=None)
 
 
