@@ -51,7 +51,7 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
         if question.trial is None or question.trial.worlds is None:
             continue
         with suppress(TooFew):
-            rows = question.trial.of(evidence().named(question.evidence), question.over)
+            rows = question.trial.of(evidence().named(question.scope.evidence), question.over)
             by_design.setdefault((question.key, len(rows)), (question, rows))
     return by_design
 
@@ -63,10 +63,10 @@ def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
     for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
         if question.key != key or question.trial is None:
             continue
-        for name in (question.evidence, *(question.views.sets if question.views else ())):
+        for name in (question.scope.evidence, *(question.views.sets if question.views else ())):
             with suppress(TooFew, UsageError):
                 rows = question.trial.of(evidence().named(name), question.over)
-                if question.views is not None and name != question.evidence:
+                if question.views is not None and name != question.scope.evidence:
                     rows = question.views.of(rows)
                 if calibration.nearest_size(sizes, len(rows)) == n:
                     for side, level in levels_of_rows(question, rows).items():

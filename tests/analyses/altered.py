@@ -54,7 +54,7 @@ def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Findin
 def verdict(module: ModuleType, name: str, result: Result) -> str:
     """What the first question of a name comes to on a result: by its needs and by its primary rule."""
     question = next(q for q in module.CLAIM.questions if q.id.partition(".")[2] == name)
-    enough = YES if question.needs is None else question.needs.verdict(result)
+    enough = YES if question.scope.needs is None else question.scope.needs.verdict(result)
     return question.primary.verdict(result) if enough == YES else enough
 
 

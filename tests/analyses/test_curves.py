@@ -26,7 +26,7 @@ OPTIONS = {
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
     (question,) = (question for question in analysis(name).CLAIM.questions if question.curve)
-    evidence = shipped().named(question.evidence)
+    evidence = shipped().named(question.scope.evidence)
     rows = question.curve.rows(evidence)
     chosen = {
         choice: OPTIONS[name].get(choice, next(iter(options))) for choice, options in question.curve.choices.items()

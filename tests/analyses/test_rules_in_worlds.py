@@ -38,7 +38,7 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
     found = {}
     for question in asked:
         with suppress(TooFew):
-            rows = question.trial.of(shipped().named(question.evidence), question.over)
+            rows = question.trial.of(shipped().named(question.scope.evidence), question.over)
             found.setdefault(f"{question.key} {len(rows)}", (question, rows))
     return found
 

@@ -36,7 +36,7 @@ def screen(claim: Claim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def stub(claim: Claim) -> list[Finding]:
     """A finding of every question on every set that it may be put to, of long words and numbers."""
     head = Estimate(-0.123456, -1234.5, 1234.5, "95% t", 0.01)
-    asked = [(q.id, name) for q in claim.questions for name in (q.evidence, *(q.views.sets if q.views else ()))]
+    asked = [(q.id, name) for q in claim.questions for name in (q.scope.evidence, *(q.views.sets if q.views else ()))]
     return [Finding(i, i, OPEN, "", headline=head, sample=Sample(name, "", 1234, 321)) for i, name in asked]
 
 

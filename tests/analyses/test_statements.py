@@ -71,7 +71,7 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         pytest.skip("no posterior")
     module = by_rules_alone(claim)
     for question in (q for q in module.CLAIM.questions if q.id in rules):
-        rule, evidence = rules[question.id], shipped().named(question.evidence)
+        rule, evidence = rules[question.id], shipped().named(question.scope.evidence)
         try:
             result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
         except TooFew:

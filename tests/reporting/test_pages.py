@@ -21,9 +21,7 @@ from thermostats.claims.stored import Made
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import render
 from thermostats.reporting.claim_page import claim_files, read_entry, surely
-from thermostats.reporting.pages import bundle
-from thermostats.reporting.pages.bundle import single
-from thermostats.reporting.render import html
+from thermostats.reporting.render import html, single
 from thermostats.reporting.report import report
 from thermostats.reporting.state import pages_of_tables
 
@@ -505,7 +503,7 @@ def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(out: Path, monkeyp
     assert "<svg" in text and "data:text/csv" in text
     away = [href for href in re.findall(r'href="([^"]*)"', text) if not href.startswith(("#", "data:", "https:"))]
     assert away == []
-    monkeypatch.setattr(bundle, "MOST", len(text.encode()) - 1)
+    monkeypatch.setattr(render, "MOST", len(text.encode()) - 1)
     with pytest.raises(DataError, match=r"too large for one file .C03.*allowed: .*send the folder c03"):
         single(sent, lambda name: (out / name).read_bytes())
     with pytest.raises(UsageError, match=r"one file a claim.*thermostats report C01 --single-file"):

@@ -31,7 +31,7 @@ import thermostats
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
 from thermostats.claims.judge import again, answered, by_rule, over_parts, together, two_verdicts, unmeasured
-from thermostats.claims.question import Curve, Question, Trial, Views, own_models_missing
+from thermostats.claims.question import Curve, Question, Scope, Trial, Views, own_models_missing
 from thermostats.claims.result import UNMEASURED, Audit, ByColumn, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
@@ -209,7 +209,7 @@ class Claim(ByColumn):
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 stated = statement and statement + (f", {item.id}" if item is not None else "")
-                rules = (primary, robustness, evidence or "", needs, groups, trial)
+                rules = (primary, robustness, Scope(evidence or "", needs, groups), trial)
                 question = Question(key, words, item, answer, *rules, views=others, statement=stated)
                 self.questions.append(question)
             return answer
@@ -272,7 +272,7 @@ class Claim(ByColumn):
             raise DataError("a claim without questions has no findings", where=self.id)
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
-            named = evidence.named(question.evidence) if question.evidence else evidence
+            named = question.scope.of(evidence)
             parts = tuple(answers.values()) if question.parts else ()
             answers[question.id] = keep(question.id, named, partial(self._found, question, answers), parts)
         findings = [answers[question.id] for question in self.questions]
@@ -291,7 +291,8 @@ class Claim(ByColumn):
         if question.parts:
             parts = [before[name] for name in question.parts]
             result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
-            return together(self.words, replace(question, group=parts[0].sample.group), parts, result)
+            scope = replace(question.scope, group=parts[0].sample.group)
+            return together(self.words, replace(question, scope=scope), parts, result)
         rows = None
         with suppress(TooFew):  # the answer then says so
             rows = question.trial.of(evidence, question.over) if question.trial else None
@@ -323,7 +324,7 @@ class Claim(ByColumn):
         """
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
-            named = evidence.named(question.evidence) if question.evidence else evidence
+            named = question.scope.of(evidence)
             answers[question.id] = self._decided(question, answers, named)
             yield answers[question.id]
         leading = self.questions[0]

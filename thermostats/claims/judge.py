@@ -79,7 +79,7 @@ def answered(
 
     Raises DataError where rule, words and result do not fit one another.
     """
-    if question.needs is not None and question.needs.verdict(result) == UNMEASURED:
+    if question.scope.needs is not None and question.scope.needs.verdict(result) == UNMEASURED:
         return unmeasured(words, question, result)
     if drawing() or isinstance(question.primary, Posterior):
         result = result.adding(inference=result.inference.drawn())
@@ -110,7 +110,7 @@ def again(
     trial, needs = question.on_trial()[1], question.views
     if needs is None:
         raise DataError("a question without views has only one set of evidence", where=question.id)
-    group = "recipe" if evidence.name == NURSERY else question.group
+    group = "recipe" if evidence.name == NURSERY else question.scope.group
     finding = _same(question, evidence, first, group)
     used: set[str] = set()
     there = Result()
@@ -170,7 +170,7 @@ def weigh(
     undecided = replace(strength, unless="", tipping=(), leans=str(side))
     if levels[side].without > near:
         return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration)
-    if source := hangs_on_source(question, evidence, rows, side, least or question.needs, near):
+    if source := hangs_on_source(question, evidence, rows, side, least or question.scope.needs, near):
         return Weighed(OPEN, Reason.ONE_SOURCE, replace(undecided, unit=source), calibration)
     return Weighed(side, Reason.NONE, strength, calibration)
 
@@ -322,7 +322,7 @@ def by_rule(question: Question, evidence: Evidence) -> Finding | None:
     what the question needs. Raises DataError for a question without a trial.
     """
     _, trial = question.on_trial()
-    sample = Sample(question.evidence, group=question.group)
+    sample = Sample(question.scope.evidence, group=question.scope.group)
     finding = Finding(question.id, question.name, UNMEASURED, "", sample=sample)
     try:
         rows = trial.of(evidence, question.over)
@@ -331,7 +331,8 @@ def by_rule(question: Question, evidence: Evidence) -> Finding | None:
         return _with(finding, few.result)
     except UsageError:  # the answer says why, or what it needs
         return None
-    if result.n_models <= result.n_groups or (question.needs and question.needs.verdict(result) == UNMEASURED):
+    needs = question.scope.needs
+    if result.n_models <= result.n_groups or (needs and needs.verdict(result) == UNMEASURED):
         return None
     weighed = weigh(question, evidence, result, rows)
     judged = replace(finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength)
@@ -444,7 +445,7 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
         "verdict": verdict,
         "n_models": result.n_models,
         "n_groups": result.n_groups,
-        "group": question.group,
+        "group": question.scope.group,
         **result.words,
     }
 
@@ -465,7 +466,9 @@ def _finding(
     values = _values(question, result, verdict)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
-    said = _said(question, weighed, result, question.group) if verdict != UNMEASURED and not question.parts else {}
+    said = (
+        _said(question, weighed, result, question.scope.group) if verdict != UNMEASURED and not question.parts else {}
+    )
     exact = {"could": EXACT} if said and certain else {}
     written = words.line(question.name, "could", values)
     criterion = Criterion(
@@ -486,7 +489,7 @@ def _finding(
         headline=headline(result),
         criterion=criterion,
         strength=weighed.strength,
-        sample=Sample(question.evidence, "", result.n_models, result.n_groups, question.group),
+        sample=Sample(question.scope.evidence, "", result.n_models, result.n_groups, question.scope.group),
         audit=result.audit,
         convergence=convergence(result.inference.fit) if fitted and result.inference.fit else Convergence(),
         notes=words.notes(question.name, values),
@@ -498,7 +501,7 @@ def _finding(
 
 def _same(question: Question, evidence: Evidence, first: Finding | None, group: str) -> Finding:
     """The finding of a question on another set, before its rows are read."""
-    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=Sample(question.evidence))
+    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=Sample(question.scope.evidence))
     rule = first.criterion
     return Finding(
         id=first.id,

@@ -92,7 +92,7 @@ def power(
     trial = question.on_trial()[1]
     evidence = Evidence(data)
     try:
-        here = plain(trial.of(evidence.named(question.evidence) if question.evidence else evidence, question.over))
+        here = plain(trial.of(question.scope.of(evidence), question.over))
     except TooFew as error:
         raise UsageError("too few rows are at hand to draw studies from", where=question.id) from error
     return planned_power(question, here, planned, most=most, seed=seed)

@@ -135,6 +135,22 @@ class Views(AtLeast):
 
 
 @dataclass(frozen=True)
+class Scope:
+    """On whose rows a question is decided."""
+
+    evidence: str = ""
+    """The first set of evidence that it is put to; empty: none."""
+    needs: AtLeast | None = None
+    """With fewer it needs measurement."""
+    group: str = "lab"
+    """What groups models."""
+
+    def of(self, evidence: Evidence) -> Evidence:
+        """That set of the evidence; the evidence itself where there is none."""
+        return evidence.named(self.evidence) if self.evidence else evidence
+
+
+@dataclass(frozen=True)
 class Question:
     """One finding as an analysis declares it."""
 
@@ -145,9 +161,7 @@ class Question:
     answer: Callable[..., Result]
     primary: Rule | None = None
     robustness: Rule | None = None
-    evidence: str = ""
-    needs: AtLeast | None = None
-    group: str = "lab"
+    scope: Scope = Scope()
     trial: Trial | None = None
     """The test that `primary` reads as a function of rows, to be put to other rows."""
     parts: tuple[str, ...] = ()
@@ -191,7 +205,7 @@ class Question:
             by = "posterior" if isinstance(self.robustness, Posterior) else "test"
             text += f"; and by the {by}: {self.robustness.words()}"
             text += "; it is shown and decides nothing"
-        return text + (f"; {self.needs.words()}" if self.needs else "")
+        return text + (f"; {self.scope.needs.words()}" if self.scope.needs else "")
 
     def brief(self) -> str:
         """How it is decided, in a few short sentences."""

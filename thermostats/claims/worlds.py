@@ -19,7 +19,7 @@ used. Its signal says what is true, its errors (`claims/noise.py`) what hides it
 | that share among some models with the rest | `worlds_of_contrast` |
 
 A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a size and
-of nuisances (for example `studies/delia2026/boundary.py`). `claims/levels.py` tries a rule in all of them.
+of nuisances (for example `studies/delia2026/hierarchy.py`). `claims/levels.py` tries a rule in all of them.
 """
 
 from __future__ import annotations

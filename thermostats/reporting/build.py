@@ -29,10 +29,9 @@ from thermostats.reporting import snapshot
 from thermostats.reporting.claim_page import INTERVALS, Entry, claim_files, read_entry
 from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
 from thermostats.reporting.pages import index as index_page
-from thermostats.reporting.pages.bundle import bundle
 from thermostats.reporting.pages.data import data_text
 from thermostats.reporting.pages.sources import counted as counted_sets
-from thermostats.reporting.render import Page, html, text
+from thermostats.reporting.render import Page, bundle, html, text
 from thermostats.reporting.state import (
     BUNDLE,
     DATA,

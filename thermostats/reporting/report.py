@@ -143,8 +143,7 @@ def _done(
 
 def _single_files(state: State, ids: Sequence[str]) -> list[str]:
     """Write the pages of claims that the report has as one file each, called after their scripts; their names."""
-    from thermostats.reporting.pages.bundle import single  # noqa: PLC0415 - renders
-    from thermostats.reporting.render import Page  # noqa: PLC0415
+    from thermostats.reporting.render import Page, single  # noqa: PLC0415 - renders
 
     made = {}
     for claim in set(ids) - set(state.errors):
