@@ -106,7 +106,7 @@ class EngineSettings:
 
     @property
     def cluster(self) -> str:
-        """What `ray.init` is told, which without an address waits for the last cluster of a machine, gone or not."""
+        """The address for `ray.init`, which without one waits for the last cluster of a machine, gone or not."""
         return self.address or os.environ.get("RAY_ADDRESS") or "local"
 
     def __post_init__(self) -> None:
