@@ -144,7 +144,7 @@ def _ray(ray: Any, settings: EngineSettings, gpu: bool) -> Iterator[Submit]:
     ours = not ray.is_initialized()
     if ours:
         try:
-            ray.init(address=settings.address, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=settings.cluster, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             step = "check the address, as `ray start` printed it; without one Ray runs on this machine"
             what, where = "the Ray cluster cannot be reached", settings.address or "this machine"

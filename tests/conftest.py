@@ -182,6 +182,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """Files written in this process outlive it without being synced; `tests/faults` ends others in between."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def report_of_five(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a report that tests of its pages read and none changes."""

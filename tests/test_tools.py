@@ -89,7 +89,7 @@ def test_the_template_of_a_claim_counts_own_rows(tmp_path: Path) -> None:
     numbers = []
     for data in (store.shipped("data"), _with_an_own_model(tmp_path / "own")):
         done = command(path, THERMOSTATS_DATA=data)
-        found = re.search(r"rests on +(\d+) models of (\d+) labs", done.stdout)
+        found = re.search(r" pooled +(\d+) / (\d+)$", done.stdout, re.M)
         assert found is not None, done.stdout
         numbers.append(tuple(map(int, found.groups())))
     assert numbers[1] == (numbers[0][0] + 1, numbers[0][1] + 1)
@@ -141,7 +141,7 @@ def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
 @pytest.mark.slow
 def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: Path, tmp_path: Path) -> None:
     path = new_heritage("My own", tmp_path)
-    done = command(path, THERMOSTATS_DATA=small_store)
+    done = command(path, "--details", THERMOSTATS_DATA=small_store)
     assert "NEEDS MEASUREMENT" in done.stdout
     assert "the tables hold 1 comparable base model of 1 lab. At least two labs and 14 models" in " ".join(
         done.stdout.split()

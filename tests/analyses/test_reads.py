@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import shipped_tables
 
+from thermostats.claims import run
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import ROWS
 from thermostats.claims.result import Reason, Verdict
@@ -37,7 +38,9 @@ def test_sentences_by_verdict_stand_under_a_verdict_or_a_reason_that_there_is(na
     assert {*claim.meanings.settles} <= {str(word) for word in (*Verdict, *Reason)} - {""}
 
 
-def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone() -> None:
+def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """C01 asks of published rows first; no family of several depths is measured here, and `needs` says so."""
     evidence, claim = shipped_tables(), CLAIMS["C01"]
     findings = claim.judge(evidence)
@@ -46,5 +49,6 @@ def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_nam
     assert unasked == {"measured"}
     assert all(finding.sample.n_models for finding in findings)
     assert {json.loads(selection)[2] for selection in evidence.selections} == sets(claim)
+    monkeypatch.setattr(run, "Evidence", lambda _: evidence.fork())
     needed = {row["evidence"]: row["needs"] for row in needs(claim).sets}
     assert all("needs at least" in needed[name] for name in unasked)

@@ -11,6 +11,7 @@ import pytest
 from conftest import shipped_tables
 
 import thermostats
+from thermostats.claims import run
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding
@@ -154,7 +155,8 @@ def test_recipes_stand_in_the_place_of_labs_in_the_controlled_study_alone() -> N
     assert set(tables.table("models", source=NURSERY)["heritage"]) == {NURSERY}
 
 
-def test_needs_name_models_and_the_line_that_brings_them_in(five: Path) -> None:
+def test_needs_name_models_and_the_line_that_brings_them_in(five: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "Evidence", lambda data: tables(data).fork())
     found = needs(CLAIMS["C05"], five)
     lacking = {one.model_id: one.lacks for one in found.models}
     assert lacking["EleutherAI/pythia-70m"] == ("weights",)

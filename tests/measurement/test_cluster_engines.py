@@ -141,12 +141,18 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
 def test_a_cluster_that_cannot_be_reached_is_said(
     address: str | None, where: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Without an address a cluster is begun here: the last one, of which Ray keeps a note, may be gone."""
     import ray
 
-    def unreachable(**_: object) -> None:
+    asked = []
+
+    def unreachable(address: str, **_: object) -> None:
+        asked.append(address)
         raise ConnectionError("ray.init() could not connect\nmore")
 
     monkeypatch.setattr(ray, "init", unreachable)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(ThermostatsError, match="the Ray cluster cannot be reached") as caught:
         open_engine(EngineSettings("ray", address=address), tmp_path)
     assert (caught.value.where, caught.value.got) == (where, "ray.init() could not connect")
+    assert asked == [address or "local"]

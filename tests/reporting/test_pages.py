@@ -380,7 +380,7 @@ def test_a_page_says_how_often_a_false_study_says_the_same(level: float, low: fl
     assert said is not None and (said.side, said.low, said.high) == ("supported", low, high)
     page = files_of(found)["c01/index.md"].decode()
     line = page.partition("- **How surely.** ")[2].partition("\n")[0]
-    assert f", {words} would say it as clearly" in line and "(errors alike)" in line
+    assert f", {words} would say it as clearly" in line and ("(errors alike)" in line) is (level <= 0.05)
     assert "below a level of 0.002, where at most 5% would" in line and "a quarter of that without EleutherAI" in line
     assert ("At 5% alone it would be given" in line) is (level <= 0.05)
     assert ("For “supported” a level of 0.002 stands in place of 5%" in page) is True

@@ -53,9 +53,8 @@ from thermostats.tables.schemas import NURSERY
 
 EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
 AT_WILL = (
-    "As a cause, nothing: it can be set at will while the outputs stay, whatever the number of models. As a prediction "
-    "it is open because these models are too few or too much alike; others would show what training does with it, and "
-    "no number of them is named."
+    "As a cause, nothing: it can be set at will while the outputs stay. As a prediction it takes models that are more, "
+    "or less alike, and no number of them is named."
 )
 OWN = (PUBLISHED, NURSERY)
 """Sets that are a study's own files."""
@@ -425,7 +424,7 @@ def _by_power(weighed: Weighed, larger: str, group: str) -> str:
         return f"Even at its smallest level “{side}” comes falsely in more than 5% of cases."
     said = []
     if side == AGAINST and not math.isnan(of_side.power):
-        said.append(f"Where there is no effect, a study of this size says so in {of_side.power:.0%} of cases.")
+        said = [f"Where there is no effect, a study of this size says so in {of_side.power:.0%} of cases."]
     if math.isnan(effect.power):
         return " ".join(said)
     takes = weighed.calibration.takes(group, larger) if effect.power < WANTED else ""

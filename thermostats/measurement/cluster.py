@@ -31,7 +31,7 @@ class Ray:
         self.ours = not ray.is_initialized()
         if self.ours:
             try:
-                ray.init(address=settings.address, log_to_driver=False, logging_level=logging.ERROR)
+                ray.init(address=settings.cluster, log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, ValueError, RuntimeError, OSError) as error:
                 raise ThermostatsError(
                     "the Ray cluster cannot be reached",

@@ -16,6 +16,7 @@ import ctypes
 import io
 import json
 import math
+import os
 import re
 import sys
 import tomllib
@@ -102,6 +103,11 @@ class EngineSettings:
     def on_gpus(self) -> bool:
         """Models run on GPUs of a cluster."""
         return self.gpu_memory is not None and self.device != "cpu"
+
+    @property
+    def cluster(self) -> str:
+        """What `ray.init` is told, which without an address waits for the last cluster of a machine, gone or not."""
+        return self.address or os.environ.get("RAY_ADDRESS") or "local"
 
     def __post_init__(self) -> None:
         """Raise UsageError for an engine that does not exist."""

@@ -410,7 +410,7 @@ def chosen_rows(
         notes.append("left out, not a base model: " + named(tuned))
     rows = one_of_several(rows, files, notes, first=["each"])
     each = rows[rows["each"]]
-    notes += fewer_prompts(each, estimand, each["prompt_set"].map(sizes))
+    notes += fewer_prompts(each, estimand, each["prompt_set"].map(sizes).astype("float64"))
     facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
     shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]

@@ -256,7 +256,7 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         further=[part for part in parts[1:] if id(part["finding"]) not in shown],
         views=views,
         other_sets=_on_other_sets([view for view in views if id(view) not in shown]),
-        other_verdicts=_other_verdicts(findings),
+        other_verdicts=[view for view in _other_verdicts(findings) if own_set is None or view is not every_set],
         model_names=_model_names(findings),
         lone_sources=_lone_sources(findings),
         notes=list(dict.fromkeys(note for view in views for note in view.notes)),
