@@ -15,7 +15,7 @@ from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
-from thermostats.modelling.classical.many import Many, correlations, correlations_of
+from thermostats.modelling.classical.many import Many, correlations, correlations_of, counted
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
 from thermostats.studies.delia2026.stated_facts import H4_V2, finite, gains, known_gains, penultimate_features
@@ -182,6 +182,15 @@ def all_models(evidence: Evidence) -> Result:
     return against_gain(every_gain(evidence), "norms as published, all models, one gain copied by hand")
 
 
+def labs_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`of_labs` of many studies."""
+    focal, logs = rows["focal"].to_numpy(bool), outcomes["log_norm"]
+    first, second = logs[:, focal], logs[:, ~focal]
+    apart = (first[:, :, None] - second[:, None, :]).reshape(len(logs), -1).T
+    ratio = np.exp(first.mean(axis=1) - second.mean(axis=1))
+    return {MEANS.name: counted(ratio), "pairs": [{FOLD.name: counted(np.exp(each))} for each in apart]}
+
+
 LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="")
 
 
@@ -194,7 +203,8 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
         lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]), heritage=np.where(rows["focal"], *LABS))),
         "",
         LABS_APART,
-        larger="",
+        "",
+        labs_at_once,
     ),
     views=Views(models=4, groups=2, including=LABS, sets=OTHERS),
 )

@@ -24,6 +24,7 @@ from thermostats.claims.claim import (
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
+from thermostats.modelling.classical.many import shares_of
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import NURSERY
@@ -122,7 +123,8 @@ def changed(rows: pd.DataFrame) -> Result:
 
 
 VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, MEASURED, NURSERY))
-TRIAL = Trial(rows_of, changed, "heritage", worlds_of_share("changes", CLAIMED, SELDOM), "pair")
+WORLDS = worlds_of_share("changes", CLAIMED, SELDOM)
+TRIAL = Trial(rows_of, changed, "heritage", WORLDS, "pair", shares_of(SHARE.name, "changes"))
 
 
 @CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,9 @@ from matplotlib.axes import Axes
 from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_mean
+from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import one_sample
+from thermostats.modelling.classical.many import exponential, means
 from thermostats.plots.posterior import bland_altman
 from thermostats.tables.schemas import GAINS
 
@@ -22,6 +25,8 @@ SPREAD = 0.05
 """Declared standard deviation of the log ratio between models."""
 LIMITS = 1.96
 """Standard deviations that Bland and Altman's limits of agreement lie from the mean (1986, Lancet 327:307)."""
+FEWEST = 3
+"""Models without which a mean has no interval."""
 SPECTRA = ("wv_norm", "wo_norm")
 RATIO = V("measured / published")
 SAME = Decide((RATIO.lower > 1 / MARGIN) & (RATIO.upper < MARGIN), (RATIO.lower > MARGIN) | (RATIO.upper < 1 / MARGIN))
@@ -74,10 +79,17 @@ def ratio(rows: pd.DataFrame) -> Result:
     return Result.of(rows, {RATIO.name: mean}, words=words)
 
 
+def ratios(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`ratio` of many studies."""
+    if len(rows) < FEWEST:
+        raise UsageError("too few models", got=len(rows), allowed=f"{FEWEST} or more")
+    return {RATIO.name: exponential(means(outcomes["log_ratio"]))}
+
+
 ENOUGH = AtLeast(models=5)
 LOG = float(np.log(MARGIN))
 WORLDS = worlds_of_mean("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
-TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS)
+TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS, many=ratios)
 
 
 @CLAIM.finding("ratio", primary=SAME, trial=TRIAL, evidence=POOLED, needs=ENOUGH, over=FIGURES)

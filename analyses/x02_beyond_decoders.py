@@ -10,7 +10,7 @@ from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, 
 from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.studies.delia2026.curves import net_amplification
-from thermostats.studies.delia2026.gains_of_claims import BELOW, families_that_amplify
+from thermostats.studies.delia2026.gains_of_claims import BELOW, families_at_once, families_that_amplify
 from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)
@@ -50,14 +50,17 @@ def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
     return means.assign(**columns).drop(columns=["mean", "sem", "count", "run_id"]).reset_index(drop=True)
 
 
-share = partial(families_that_amplify, name="models")
+share, shares = partial(families_that_amplify, name="models"), partial(families_at_once, name="models")
 NETS = worlds_of_mean("log", float(np.log(124)), 0.0, 1.0)
 """As declared for C20."""
 SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
 """Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ by a tenth."""
 
 
-PRE, POST = (Trial(partial(models_of, post=post), share, "", worlds) for post, worlds in ((False, NETS), (True, SUMS)))
+PRE, POST = (
+    Trial(partial(models_of, post=post), share, "", worlds, many=shares)
+    for post, worlds in ((False, NETS), (True, SUMS))
+)
 
 
 @CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)

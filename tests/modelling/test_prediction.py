@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from thermostats.measurement.plan import config_facts
 from thermostats.modelling.heritage import prediction
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
 from thermostats.modelling.heritage.prediction import TrackRecord, predict_gain
+from thermostats.modelling.model_gains import gain_rows
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
 FACTS = {"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}
@@ -57,7 +60,18 @@ def test_a_record_counts_sides_by_hand() -> None:
 
 
 @pytest.fixture(scope="module")
-def shipped() -> prediction.Prediction:
+def fitted_once() -> Iterator[None]:
+    """Calls on the shipped rows share their fit and what is left out of it."""
+    fit = prediction.fit_heritage(gain_rows("penultimate_gain"), estimand="penultimate_gain")
+    left = cache(lambda by: leave_one_out(fit, by=by))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prediction, "fit_heritage", lambda *_, **__: fit)
+        patch.setattr(prediction, "leave_one_out", lambda _, by: left(by))
+        yield
+
+
+@pytest.fixture(scope="module")
+def shipped(fitted_once: None) -> prediction.Prediction:
     return predict_gain(FACTS, lab="EleutherAI", family="pythia")
 
 

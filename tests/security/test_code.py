@@ -55,7 +55,16 @@ class Evil:
 
 def calls(path: Path) -> list[tuple[int, str, ast.Call]]:
     tree = ast.parse(path.read_bytes())
-    return [(node.lineno, ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(node.lineno, named(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+
+
+def named(function: ast.expr) -> str:
+    """What is called, as it is written."""
+    if isinstance(function, ast.Name):
+        return function.id
+    if isinstance(function, ast.Attribute):
+        return f"{named(function.value)}.{function.attr}"
+    return ast.unparse(function)
 
 
 def argument(call: ast.Call, name: str) -> str:
