@@ -214,69 +214,88 @@ def _sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[l
     return [*sums, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
 
 
-def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float, float]:
-    """What some layers do with one input, and once more with a change Δ of what their values are read from.
+@dataclass(eq=False)
+class Probe:
+    """What hooks take of some layers in one pass, and once more with a change Δ of what their values are read from."""
 
-    Per layer the vectors (d) of the first token by name, of tokens in windows their mean, after Δ with "changed" before
-    the name; how far what a block, or the final norm, reads is from what the block before left; and how far the last
-    hidden state is from the final norm of that.
+    decoder: Decoder
+    now: Callable[[], int]
+    """The block that runs, from 0."""
+    vectors: dict[int, dict[str, Any]]
+    """Per layer the vectors (d) of the first token by name, of tokens in windows their mean; of those after Δ with
+    "changed" before the name."""
+    again: bool = False
+    """The block runs once more, with Δ."""
+
+    def keep(self, name: str, x: Tensor) -> None:
+        """A vector of the layer that runs, unless it is there."""
+        if self.now() in self.vectors:
+            tokens = numbers(x)
+            first = tokens.mean(0) if self.decoder.entry.depths else tokens[0]
+            self.vectors[self.now()].setdefault(f"changed {name}" if self.again else name, first)
+
+    def change(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Every token reads what the first reads, the second time with Δ."""
+        if self.now() not in self.vectors:
+            return None
+        x = input_of(args, kwargs)
+        read = x.reshape(-1, x.shape[-1])[0]
+        new = read + _delta(self.decoder, self.now(), read) if self.again else read
+        self.keep("delta", new.double() - read.double())
+        x = new.expand(x.shape)
+        return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
+
+    def repeat(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+        """Run the block once more."""
+        if self.now() in self.vectors:
+            self.again = True
+            block.forward(*args, **kwargs)
+            self.again = False
+
+    def on(self, stack: ExitStack, block: nn.Module) -> None:
+        """Hooks on a block, until the stack is closed."""
+        entry, keep = self.decoder.entry, self.keep
+        place = mixing(block, entry)
+        on_entry(stack, block, partial(keep, "x_in"))
+        for path, name in (
+            ("", "x_out"),
+            (entry.attention_out or place, "attention"),
+            (entry.attention_write or entry.attention_out or place, "attention_write"),
+            (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
+        ):
+            if path or name == "x_out":
+                on_exit(stack, submodule(block, path, entry), partial(keep, name))
+        for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
+            on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+            on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+        if not attends(block, entry):
+            return
+        module = submodule(block, entry.value if entry.layout == "latent" else place, entry)
+        stack.callback(module.register_forward_pre_hook(self.change, with_kwargs=True).remove)
+        on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
+        stack.callback(block.register_forward_hook(self.repeat, with_kwargs=True).remove)
+
+
+def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float, float]:
+    """What some layers do with one input, as `Probe` takes it.
+
+    And how far what a block, or the final norm, reads is from what the block before left; and how far the last hidden
+    state is from the final norm of that.
     """
     entry = decoder.entry
-    vectors: dict[int, dict[str, Any]] = {layer: {} for layer in layers}
     normed: list[Tensor] = []
-    again: list[int] = []
     with between_blocks(decoder) as apart, in_turn(decoder.blocks) as now, ExitStack() as stack:
         stack.enter_context(as_measured(decoder.model))
-
-        def keep(name: str, x: Tensor) -> None:
-            if now() in vectors:
-                tokens = numbers(x)
-                first = tokens.mean(0) if entry.depths else tokens[0]
-                vectors[now()].setdefault(f"changed {name}" if again else name, first)
-
-        def change(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if now() not in vectors:
-                return None
-            x = input_of(args, kwargs)
-            read = x.reshape(-1, x.shape[-1])[0]
-            new = read + _delta(decoder, now(), read) if again else read
-            keep("delta", new.double() - read.double())
-            x = new.expand(x.shape)
-            return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
-
-        def repeat(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
-            if now() in vectors:
-                again.append(now())
-                block.forward(*args, **kwargs)
-                again.clear()
-
+        probe = Probe(decoder, now, {layer: {} for layer in layers})
         for block in dict.fromkeys(decoder.blocks[layer] for layer in layers):
-            place = mixing(block, entry)
-            on_entry(stack, block, partial(keep, "x_in"))
-            for path, name in (
-                ("", "x_out"),
-                (entry.attention_out or place, "attention"),
-                (entry.attention_write or entry.attention_out or place, "attention_write"),
-                (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
-            ):
-                if path or name == "x_out":
-                    on_exit(stack, submodule(block, path, entry), partial(keep, name))
-            for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
-                on_entry(stack, submodule(block, norm, entry), partial(keep, name))
-                on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
-            if not attends(block, entry):
-                continue
-            module = submodule(block, entry.value if entry.layout == "latent" else place, entry)
-            stack.callback(module.register_forward_pre_hook(change, with_kwargs=True).remove)
-            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
-            stack.callback(block.register_forward_hook(repeat, with_kwargs=True).remove)
+            probe.on(stack, block)
         if decoder.final_norm is not None:
             on_exit(stack, optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm, normed.append)
         with running(decoder.model):
             output = decoder.base(**example(decoder), **without_cache(decoder.base))
         last = getattr(output, "last_hidden_state", output)
     final = relative_difference([numbers(last)], numbers(normed[-1])) if normed else 0.0
-    return vectors, max(apart), final
+    return probe.vectors, max(apart), final
 
 
 BY_RATIO = ("norm_in", "gain_block")
