@@ -541,7 +541,7 @@ def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
         return f"{text}."
     if by.classical != verdict:
         says = "as the test would" if by.verdict == by.classical else f"and the test “{by.classical}”"
-        return f"{text} and by its own rule says “{by.verdict}”, {says} at 5% alone; neither decides."
+        return f"{text} and by its own rule says “{by.verdict}”, {says} at 5% alone: neither is the verdict."
     if by.verdict == by.classical:
         return f"{text} and agrees with the test, which decides."
     return f"{text} and says “{by.verdict}” by its own rule, unlike the test, which decides."
