@@ -84,7 +84,7 @@ def test_findings_have_ids_verdicts_and_words(claim: Claim) -> None:
 
 def test_a_claim_states_its_rules_once(claim: Claim) -> None:
     stated = claim.stated()
-    assert stated.statement == "Gains grow." and stated.title == "Gains grow" and stated.source == "nobody"
+    assert stated.statement == "Gains grow." and stated.title == "Gains grow" and stated.basis.source == "nobody"
     assert stated.identification == "Not causal, if at all." and stated.words is None and stated.questions == []
     assert stated.rule.count("supported where the interval of gain lies above 1") == 1
     assert "U01.one.low, U01.one.high" in stated.rule and "needs at least 2 models" in stated.rule
