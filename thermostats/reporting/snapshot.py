@@ -83,7 +83,8 @@ def snapshot(
 def first_screen(claim: str, page: str) -> str:
     """The head of a claim's page: verdict, reason, figure, published against recomputed, rule."""
     head = page.partition("\n## Details\n")[0]
-    head = re.sub(r"!\[.*\]\(posterior[^)]*\)\n\n.*\n\n", "", head).replace(" · [Details](#details)", "")
+    head = re.sub(r"!\[.*\]\(posterior[^)]*\)\n\n.*\n\n", "", head)
+    head = head.replace(" · [Details](#details)", "").replace(": [details](#details).", ".")
     head = re.sub(r"\n## Specification curve\n.*?(?=\n## |\Z)", "", head, flags=re.DOTALL)
     head = head.replace(" · [Specification curve](#specification-curve)", "")
     head = head.replace("[rule changed](#history)", "rule changed")
