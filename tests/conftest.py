@@ -151,9 +151,10 @@ def tmp_path(tmp_path: Path) -> Path:
 
 
 def pytest_collection_finish() -> None:
-    """What the modules of all tests hold is not gone through again at every collection of garbage."""
+    """Garbage is looked for seldom, and never in what the modules of all tests hold."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -42,6 +42,8 @@ def test_a_mapping_file_says_what_it_says(tmp_path: Path) -> None:
         ('table = "layrs"', "the mapping names no table.*did you mean layers", "'layrs'"),
         ("table = 3", "table of the mapping is not valid", "3"),
         ('table = "layers"\ncolumns = "x"', "columns of the mapping is not valid", "'x'"),
+        ('table = "layers"\n[columns]\na.b = "layer"', "columns .* not valid.*quote a name", "a = {'b': 'layer'}"),
+        ('[wide]\ncolumns = "l*"\nname = ["layer"]\nvalue = "gain"', "wide .* not valid", "name = ['layer']"),
         ('table = "layers"\nfactors = []', "factors of the mapping is not valid", "[]"),
         ('table = "layers"\nconstants = 1', "constants of the mapping is not valid", "1"),
         ('table = "layers"\nignore = 1', "ignore of the mapping is not valid", "1"),

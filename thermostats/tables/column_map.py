@@ -519,6 +519,14 @@ def _made(content: Mapping[str, Any], where: object, entries: Mapping[str, Any])
             raise unknown("a mapping has no such entry", name, entries, where=where)
         if not isinstance(value, entries[name]):
             raise UsageError(f"{name} of the mapping is not valid", where=where, got=repr(value))
+    named = {("columns", name): value for name, value in content.get("columns", {}).items()}
+    wide = content.get("wide", {})
+    named |= {("wide", name): wide[name] for name in ("name", "value") if name in wide}
+    for (part, name), value in named.items():
+        if isinstance(value, Mapping | list):
+            step = f'quote a name that has a dot: "a.b" = "layer" below [{part}]'
+            what = f"{part} of the mapping is not valid"
+            raise UsageError(what, where=where, got=f"{name} = {value!r}", next_step=step)
     ignore = content.get("ignore", ())
     return ColumnMap(**{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))})
 
