@@ -81,7 +81,7 @@ NUISANCES = {
     "families": "{value} of the errors' variance lies between families",
     "mean": "the mean lies {value} half-widths of its interval off",
 }
-"""Nuisances in words; others by their name and value."""
+"""Nuisances in words; a family may name others (`Worlds.nuisances`), else they go by their name and value."""
 PERCENT = ("between", "alike", "shared", "families")
 
 
@@ -118,6 +118,8 @@ class Worlds:
     kinds: tuple[str, ...] = tuple(ERRORS)
     others: Mapping[str, Any] = field(default_factory=dict)
     """Further sizes by name, such as another cause that is strong."""
+    nuisances: Mapping[str, str] = field(default_factory=dict)
+    """Nuisances of this family alone in words, as in `NUISANCES`."""
 
     def size(self, name: str) -> Any:
         """A size by its name; a number as name is the part of the way from the null to what is claimed."""
@@ -141,7 +143,9 @@ class Worlds:
         for name, value in nuisances.items():
             up = 1 / value if name == "ratio" and value < 1 else value
             at = f"{value:.0%}" if name in PERCENT else declared(float(f"{up:.2g}"))
-            words = NUISANCES.get(name, f"{name} is {{value}}").format(value=at, column=column, groups=groups)
+            words = {**NUISANCES, **self.nuisances}.get(name, f"{name} is {{value}}").format(
+                value=at, column=column, groups=groups
+            )
             parts += [words] * (value != self.box[name][0])
         return listed(parts)
 

@@ -52,6 +52,12 @@ BOX: Mapping[str, tuple[float, ...]] = {
 }
 """At rest and at their bounds: the signal's share, the direction of columns, errors between families, and their SD
 along the last column."""
+NUISANCES = {
+    "signal": "a share of {value} of the variance is signal",
+    "tilt": "columns point in direction {value}",
+    "beside": "lab effects make a share of {value} of the signal",
+}
+"""Those of this family alone in words."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,7 @@ def worlds_at(
     """
     make = partial(_made, boundary, shares, along)
     others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
-    return replace(shares, make=make, box={**BOX, **box}, kinds=tuple(kinds), others=others)
+    return replace(shares, make=make, box={**BOX, **box}, kinds=tuple(kinds), others=others, nuisances=NUISANCES)
 
 
 def _made(

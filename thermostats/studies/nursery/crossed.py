@@ -348,6 +348,14 @@ BOX = {
 }
 """At rest and at their bounds: errors, recipe × depth, 1/degrees of freedom of recipes, how many times as large all is
 in half of the corpora, and the share that is alike."""
+NUISANCES = {
+    "residual": "errors of models have an SD of {value}",
+    "slopes": "recipes' slopes on depth have an SD of {value}",
+    "tails": "recipes have the tails of t with 1/{value} degrees of freedom",
+    "unlike": "all is {value} times as large in half of the corpora",
+    "alike": "{value} of what recipes do is alike in all corpora",
+}
+"""The same in words."""
 EDGE, AS_FOUND = "at the boundary", "at the boundary, corpora as found"
 LANGUAGE = (0, 1, 3)
 """Places of the corpora that have language among code, English, shuffled English and the synthetic language."""
@@ -361,7 +369,7 @@ def worlds_of(rule: str, quantity: str) -> claims.Worlds:
     claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
     others = {**frozen, AS_FOUND: AS_FOUND}
     box = {name: ends for name, ends in BOX.items() if name != "alike" or rule != ALIKE}
-    return claims.Worlds(partial(_made, rule, quantity), claimed, EDGE, box, KINDS, others)
+    return claims.Worlds(partial(_made, rule, quantity), claimed, EDGE, box, KINDS, others, NUISANCES)
 
 
 def _made(

@@ -217,7 +217,8 @@ def worlds() -> Worlds:
         "neither": (0.0, 0.0),
     }
     box = {"ratio": RATIO, "scatter": (SCATTER, FOUND)}
-    return Worlds(_tried, (LAW, LAW), (LAW, LAW - MARGIN), box, KINDS, others)
+    nuisances = {"scatter": "errors have an SD of {value}"}
+    return Worlds(_tried, (LAW, LAW), (LAW, LAW - MARGIN), box, KINDS, others, nuisances)
 
 
 def _tried(both: tuple[float, float], *, kind: str, ratio: float, scatter: float) -> World:
