@@ -52,11 +52,11 @@ BOX: Mapping[str, tuple[float, ...]] = {
 }
 """At rest and at their bounds: the signal's share, the direction of columns, errors between families, and their SD
 along the last column."""
-NUISANCES = {
-    "signal": "a share of {value} of the variance is signal",
-    "tilt": "columns point in direction {value}",
-    "beside": "lab effects make a share of {value} of the signal",
-}
+NUISANCES = dict(  # noqa: C408 - names of parameters, no words
+    signal="a share of {value} of the variance is signal",
+    tilt="columns point in direction {value}",
+    beside="lab effects make a share of {value} of the signal",
+)
 """Those of this family alone in words."""
 
 
