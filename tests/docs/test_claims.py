@@ -157,7 +157,7 @@ def test_contributing_says_whose_every_letter_is() -> None:
     part = NAMES["CONTRIBUTING.md"].split("**A claim.**")[1].split("\n\n")[0]
     for study in studies().values():
         if study.letter:
-            home = next(home for home in (study.name, "of_our_own.py") if f"studies/{home}" in part)
+            home = next(home for home in (study.name, "further.py") if f"studies/{home}" in part)
             assert re.search(rf"\b{study.letter}\b[^;:()]*\(`[\w/]*{re.escape(home)}", part), study.letter
     assert {name[0] for name in scripts(shipped("analyses"))} == {s.letter for s in studies().values() if s.letter}
 

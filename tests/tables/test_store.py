@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,25 @@ def edit(path: Path, old: str, new: str) -> None:
 def test_saving_what_was_loaded_gives_the_same_bytes(name: str) -> None:
     for path in own_files(name, SHIPPED):
         assert path.suffix == ".parquet" or store.to_csv(store.read_typed(path, name), name) == path.read_bytes(), path
+
+
+def test_rows_that_are_kept_in_memory_are_those_of_the_files_and_no_ones_to_change(small_store: Path) -> None:
+    """A file of the same size and times is read again where its bytes are others."""
+    before = store.load("layers", small_store)
+    mine = store.load("layers", small_store)
+    mine.loc[0, "gain_block"] = 9.0
+    mine["norm_in"] = 7.0
+    assert store.load("layers", small_store).equals(before)
+    (path,) = own_files("layers", small_store)
+    stat, lines = path.stat(), path.read_text(encoding="utf-8").splitlines(keepends=True)
+    place = lines[0].strip().split(",").index("gain_block")
+    cells = lines[1].split(",")
+    cells[place] = cells[place].translate(str.maketrans("123456789", "234567891"))
+    path.write_text("".join([lines[0], ",".join(cells), *lines[2:]]), encoding="utf-8")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert path.stat().st_size == stat.st_size
+    rows = store.load("layers", small_store)
+    assert rows["gain_block"].tolist() == [float(cells[place]), *before["gain_block"][1:]]
 
 
 def test_shipped_tables_pass_their_check() -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy import special
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
@@ -247,7 +247,7 @@ class V:
                 return np.where(holds, 0.0, 1.0)
             middle = V(self.name).of(result)
             stretch = (middle - number) / (middle - value)
-            of_stretch = np.where(stretch > 0, 2 * ndtr(-END * stretch), 1.0)
+            of_stretch = np.where(stretch > 0, 2 * special.ndtr(-END * stretch), 1.0)
             whole = np.isnan(middle) | (middle == value)
             return np.where(whole, np.where(holds, 0.0, 1.0), np.where(np.isnan(value), 1.0, of_stretch))
 

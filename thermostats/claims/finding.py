@@ -279,11 +279,15 @@ class Finding(ByColumn):
     """The estimate and the verdict under every defensible choice."""
 
     @property
+    def hangs_on(self) -> str:
+        """The unit or source without which the verdict would be another, so that it is open; else empty."""
+        return self.strength.unit if self.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE) else ""
+
+    @property
     def stands(self) -> str:
         """The verdict as a line has it: with its condition, or why it is open and where it leans."""
         strength, line = self.strength, self.verdict
-        hangs = self.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE) and strength.unit
-        line += f" ({self.reason}{f', {strength.unit}' if hangs else ''})" if self.reason else ""
+        line += f" ({self.reason}{f', {self.hangs_on}' if self.hangs_on else ''})" if self.reason else ""
         line += f", leans to “{strength.leans}”" if strength.leans else ""
         line += f", unless {strength.unless}" if strength.unless else ""
         return line + (", provisional" if strength.provisional and self.verdict != UNMEASURED else "")

@@ -1,4 +1,4 @@
-"""Questions of our own: published figures measured again, encoders and vision models, descent."""
+"""Questions beyond the study's: its figures measured again, encoders and vision models, descent."""
 
 from thermostats.claims.study import InReport, Study
 
