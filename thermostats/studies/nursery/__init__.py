@@ -27,8 +27,9 @@ GAINS = ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_nor
 PROMPTS = ("model", "prompts", "prompt", "position", "last_gain", "penultimate_gain")
 SECOND: dict[str, tuple[str, ...]] = {"models": MODELS, "gains": GAINS, "prompts": PROMPTS}
 THIRD: dict[str, tuple[str, ...]] = {"models": MODELS, "gains": (*GAINS, "prompts"), "prompts": PROMPTS}
+FOURTH: dict[str, tuple[str, ...]] = {name: THIRD[name] for name in ("models", "gains")}
 """Tables of the later studies: a row a model; a row a model, checkpoint and layer, means over prompts (in the third
-study over each set of them); a row a model, prompt and position at the end of training, log gains.
+and fourth study over each set of them); a row a model, prompt and position at the end of training, log gains.
 """
 READ: dict[str, tuple[str, ...]] = {
     "gains": ("model", "step", "prompts", "log_gain", "log_gain_sd"),
