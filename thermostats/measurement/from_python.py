@@ -208,7 +208,7 @@ def measure(
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         place = Path(temporary)
         data = data if data is not None or _has_folder() else place / "data"
-        fields = {**options, "what": tuple(kinds), "prompts": _prompts(prompts, place)}
+        fields = {**options, "what": tuple(kinds), "prompts": prompt_set(prompts, place)}
         if isinstance(model, (str, Path)):
             if tokenizer is not None:
                 what_ = "a tokenizer is only given with a model in memory; a named model has its own"
@@ -218,13 +218,21 @@ def measure(
             if revisions != ["main"]:
                 what_ = "the revision of a model in memory follows from its weights"
                 raise UsageError(what_, where="revision", got=", ".join(revisions), next_step="leave it out; give name")
-            plain = _plain(model)
-            fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
-            spec_of("in memory", fields)  # refuses before anything is written
+            plain = plain_model(model)
             _check_words(call, kinds)
-            specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
-            return _rows(specs, data, wanted, (plain, tokenizer))
+            spec = in_memory_spec(plain, tokenizer, {"dtype": _dtype(plain), **fields}, place)
+            return _rows([spec], data, wanted, (plain, tokenizer))
         return _rows(specs, data, wanted)
+
+
+def in_memory_spec(model: Any, tokenizer: Any, fields: Mapping[str, Any], place: Path) -> RunSpec:
+    """The spec of a plain model in memory, whose weights as they are now are written to a folder in `place`.
+
+    fields: of the spec. Raises UsageError for fields that cannot be, and a model that cannot be saved.
+    """
+    named = {**fields, "name": fields.get("name") or _called(model)}
+    spec_of("in memory", named)  # refuses before anything is written
+    return spec_of(*_written(model, tokenizer, place / "model", named))
 
 
 def _rows(
@@ -284,7 +292,7 @@ def _numbers(layers: Any) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _prompts(prompts: Any, place: Path) -> str:
+def prompt_set(prompts: Any, place: Path) -> str:
     """Name of a prompt set or path of a file: a list of texts is written to one, called by its digest."""
     if isinstance(prompts, (str, Path)):
         return str(prompts)
@@ -298,7 +306,7 @@ def _prompts(prompts: Any, place: Path) -> str:
     return str(path)
 
 
-def _plain(model: Any) -> Any:
+def plain_model(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
     plain = getattr(model, "_orig_mod", model)
     if not all(hasattr(plain, name) for name in ("save_pretrained", "config", "state_dict")):
