@@ -14,6 +14,7 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import named, studies
+from thermostats.cli.changing import app as changing
 from thermostats.cli.options import (
     Analyses,
     Data,
@@ -50,6 +51,7 @@ for registered in studies().values():
         app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
 app.add_typer(planning)
+app.add_typer(changing)
 
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",

@@ -1,10 +1,10 @@
-"""Changes of a model without training, as a user writes them: `W_V * 2, W_O / 2`, `block 3 * 0.5`,
-`without block 3`.
+"""Changes of a model without training, as a user writes them.
 
-    W_V * s, W_O * s      a matrix of every block, or of some (`W_V 2-4 * 2`); b_V goes with W_V,
-    b_O with W_O block l * s           what block l writes times s: x_l = x_(l-1) + s (f_l(x_(l-1))
-    - x_(l-1)) without block l       the same with s = 0 stream l + a          a times the vector of
-    ones added to what leaves block l; without l to what enters the first
+    W_V * s, W_O / s      matrices of every block, or some (`W_V 2-4 * 2`); b_V goes with W_V
+    block l * s           what block l writes: x_l = x_(l-1) + s (f_l(x_(l-1)) - x_(l-1))
+    without block l       the same with s = 0
+    stream l + a          a times the vector of ones added to what leaves block l
+    stream + a            the same of what enters the first block
 
 Several, separated by commas, are done together.
 """
@@ -133,9 +133,8 @@ def _scale_matrices(changed: Decoder, action: Action) -> None:
             step = 'leave a block out instead: thermostats do FOLDER "without block 1"'
             raise UsageError(what, where=entry.name, got=type(block).__name__, next_step=step)
         if action.what == "W_O":
-            module = submodule(block, entry.output, entry)
-            for parameter in module.parameters(recurse=False):
-                parameter.mul_(action.amount)
+            output: Any = submodule(block, entry.output, entry)
+            output.weight.mul_(action.amount)
             continue
         number = changed.blocks.index(block)
         _scale_values(changed, block, number, action.amount)

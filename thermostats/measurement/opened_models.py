@@ -196,7 +196,7 @@ def _spec(asked: ModelAsked, place: Path) -> RunSpec:
     plain = plain_model(asked.model)
     if not hasattr(asked.tokenizer, "save_pretrained"):
         what = "a model in memory needs its tokenizer"
-        step = "thermostats.steer(model, tokenizer), or save both and name the folder"
+        step = "thermostats.steer(model, TOKENIZER), or save both and name the folder"
         raise UsageError(what, got=repr(asked.tokenizer)[:60], next_step=step)
     return in_memory_spec(plain, asked.tokenizer, fields, place)
 

@@ -83,10 +83,11 @@ def first_token(decoder: Decoder, tokenizer: Any = None) -> int:
     Raises UsageError where none is stated.
     """
     stated = config_of(decoder.config)
+    known = int(stated["vocab_size"])
     for name in ("bos_token_id", "eos_token_id"):
         for said in (getattr(tokenizer, name, None), stated.get(name)):
             token = said[0] if isinstance(said, list) and said else said
-            if type(token) is int:
+            if type(token) is int and 0 <= token < known:
                 return token
     what = (
         "texts cannot be sampled: neither tokenizer nor configuration states a token that texts "

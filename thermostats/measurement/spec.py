@@ -132,6 +132,8 @@ class Setting:
 
     kind: type
     words: str
+    least: float = 1
+    """Of a number, the smallest that there is."""
 
 
 SETTINGS = {
@@ -146,7 +148,7 @@ SETTINGS = {
     "cpus": Setting(int, "threads per model; by default 4, on Ray 1"),
     "gpus": Setting(int, "GPUs of Ray that one model may be spread over"),
     "gpu_memory": Setting(float, "of one GPU of the cluster, in GB; without it, CPUs are used"),
-    "retries": Setting(int, f"how often what fails for external reasons is tried again; by default {RETRIES}"),
+    "retries": Setting(int, f"how often what fails for external reasons is tried again; by default {RETRIES}", 0),
     "disk_budget": Setting(float, "disk space for downloaded models, in GB; measured ones are deleted"),
 }
 """Settings that are seldom needed, by name."""
@@ -155,26 +157,30 @@ SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code", "ol
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def parsed(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the setting."""
+def parsed(texts: Sequence[str], known: Mapping[str, Setting] = SETTINGS) -> dict[str, Any]:
+    """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the setting.
+
+    known: the settings that there are.
+    """
     settings: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name not in SETTINGS:
-            raise unknown("no such setting", name, SETTINGS, where="--set")
-        settings[name] = _value(name, value.strip())
+        if name not in known:
+            raise unknown("no such setting", name, known, where="--set")
+        settings[name] = _value(name, value.strip(), known[name])
     return settings
 
 
-def _value(name: str, text: str) -> Any:
-    kind = SETTINGS[name].kind
+def _value(name: str, text: str, setting: Setting) -> Any:
+    kind = setting.kind
     try:
         value = FLAGS[text.lower()] if kind is bool else kind(text)
-        if text and (kind in (bool, str) or value >= (name != "retries")):
+        if text and (kind in (bool, str) or value >= setting.least):
             return value
     except (KeyError, ValueError):
         pass
-    allowed = {bool: "yes or no", str: "text", int: "a whole number from 1", float: "a number from 1"}[kind]
+    numbers = {int: f"a whole number from {setting.least:g}", float: f"a number from {setting.least:g}"}
+    allowed = {bool: "yes or no", str: "text", **numbers}[kind]
     raise UsageError("no such value of a setting", where="--set", got=f"{name}={text}", allowed=allowed)
 
 

@@ -140,8 +140,8 @@ def _refuse(name: str, value: Any, allowed: str) -> None:
 
 SETTINGS: dict[str, Setting] = {
     "device": Setting(str, "auto, cpu, cuda, cuda:1, …"),
-    "penalty": Setting(float, "w in KL + w (log g − log t)²; by default 10"),
-    "rate": Setting(float, "learning rate; by default 1e-3, for streams wider than 64 less"),
+    "penalty": Setting(float, "w in KL + w (log g − log t)²; by default 10", 0),
+    "rate": Setting(float, "learning rate; by default 1e-3, for streams wider than 64 less", 0),
     "batch": Setting(int, "texts in a step; by default 16"),
     "texts": Setting(int, "texts trained on; by default 512, fewer cost more KL"),
     "held_out": Setting(int, "texts that prices are measured on; by default 32"),

@@ -542,7 +542,7 @@ INTERVENTIONS = of_runs(
         "real_ce_before": number("cross-entropy on real texts, before", NATS, lower=0.0, of=FUNCTION),
         "real_ce_after": number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
         "prompts_beyond": number(
-            "share of the model's prompts whose mean gain is on the other side of 1 than the gain was on held-out texts",
+            "share of the model's prompts whose mean gain is on the other side of 1 than the gain was before",
             "share",
             **SHARE,
         ),
