@@ -161,6 +161,13 @@ def action_facts(text: str, gain: str, settings: SteeringSettings, seed: int) ->
     return {**facts, "seed": seed, "steps": 0, "every": ""}
 
 
+def tuning_facts(words: str, gain: str, settings: SteeringSettings, steps: int, seed: int) -> Row:
+    """Columns that say what a model was tuned on, with no gain in mind."""
+    name = f"tune {words}; {gain}; {settings.held_out} texts of {settings.tokens}; seed {seed}"
+    facts: Row = {"intervention": name, "operation": "tune", "what": words, "gain": gain}
+    return {**facts, "seed": seed, "steps": steps, "every": ""}
+
+
 def intervention_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row:
     """The row of `runs` of interventions on a model: what identifies it."""
     row = {

@@ -80,33 +80,40 @@ def log_probabilities(logits: Tensor) -> Tensor:
 
 
 class BaseOutputs:
-    """log p of a model as it was on its training texts; kept where there is room, else computed
-    each time."""
+    """p of a model as it was on its training texts, and −H(p); kept where there is room, else
+    computed each time."""
 
     def __init__(self, base: Decoder, texts: Texts) -> None:
         self.base, self.texts = base, texts
         self.rows = rows_at_once(base, texts.ids.shape[1])
         head: Any = base.model.get_output_embeddings()  # type: ignore[operator]
         keeps = texts.ids.numel() * int(head.weight.shape[0]) <= KEPT
-        self._kept: Tensor | None = self._all() if keeps else None
+        self._kept: tuple[Tensor, Tensor] | None = self._all() if keeps else None
 
-    def log_p(self, places: Any) -> Tensor:
-        """log p of some texts, as wide as the longest of them."""
+    def probabilities(self, places: Any) -> tuple[Tensor, Tensor]:
+        """p (texts × tokens × vocabulary) and −H(p) (texts × tokens), as wide as the longest text."""
         part = self.texts.part(places)
-        if self._kept is not None:
-            return self._kept[places, : part.ids.shape[1]]
-        with torch.no_grad():
-            return log_probabilities(read_stream(self.base, part).logits)
+        if self._kept is None:
+            return self._computed(part)
+        width = part.ids.shape[1]
+        p, negative_entropy = self._kept
+        return p[places, :width], negative_entropy[places, :width]
 
     @torch.no_grad()
-    def _all(self) -> Tensor:
+    def _computed(self, texts: Texts) -> tuple[Tensor, Tensor]:
+        log_p = log_probabilities(read_stream(self.base, texts).logits)
+        p = log_p.exp()
+        return p, (p * log_p).sum(dim=-1)
+
+    def _all(self) -> tuple[Tensor, Tensor]:
         width = self.texts.ids.shape[1]
-        parts = []
+        kept: tuple[list[Tensor], list[Tensor]] = ([], [])
         for part in self.texts.parts(self.rows):
-            log_p = log_probabilities(read_stream(self.base, part).logits)
-            blank = (0, 0, 0, width - log_p.shape[1])
-            parts.append(torch.nn.functional.pad(log_p, blank))
-        return torch.cat(parts)
+            p, negative_entropy = self._computed(part)
+            blank = width - p.shape[1]
+            kept[0].append(torch.nn.functional.pad(p, (0, 0, 0, blank)))
+            kept[1].append(torch.nn.functional.pad(negative_entropy, (0, blank)))
+        return torch.cat(kept[0]), torch.cat(kept[1])
 
 
 def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -237,7 +244,8 @@ class Training:
         part = self.outputs.texts.part(places)
         logs = read_stream(self.decoder, part)
         later = part.later.to(logs.blocks.device)
-        each = divergence(self.outputs.log_p(places), log_probabilities(logs.logits))
+        p, negative_entropy = self.outputs.probabilities(places)
+        each = negative_entropy - (p * log_probabilities(logs.logits)).sum(dim=-1)
         loss = (each * later.to(each.device)).sum() / tokens
         if self.goal.target is None:
             return loss
