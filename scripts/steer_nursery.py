@@ -37,9 +37,9 @@ from thermostats.measurement.spec import in_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
 from thermostats.measurement.steering_spec import FACTORS, SteeringSettings, SteeringSpec, mirror
 from thermostats.tables import store
+from thermostats.tables.choices import of_interventions
 from thermostats.tables.folders import ARCHIVE, shipped, shipped_models, writable_folder
 from thermostats.tables.join import join
-from thermostats.tables.runs import of_interventions
 from thermostats.tables.schemas import NURSERY, OURS
 
 DESIGN = fourth_study.OUT / "design.toml"

@@ -13,7 +13,7 @@ import pandas as pd
 
 from thermostats.claims.study import named, studies
 from thermostats.formatting import listed, plural
-from thermostats.tables.choices import MEASURED, POOLED, PUBLISHED, SETS
+from thermostats.tables.choices import MEASURED, MEASUREMENTS, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import EXTERNAL, NURSERY
@@ -28,7 +28,7 @@ ROWS: Mapping[str, frozenset[str]] = {
 }
 """What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that its findings and
 views may then have. A user's rows are measured ones."""
-VIEWS = tuple(name for name in SETS if name != PUBLISHED)
+VIEWS = tuple(name for name in MEASUREMENTS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")
 """Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to data/timings."""

@@ -26,7 +26,7 @@ from thermostats.modelling.specification import (
     specification_curve,
 )
 from thermostats.next_steps import command
-from thermostats.tables.choices import DECODER
+from thermostats.tables.choices import DECODER, MEASUREMENTS
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_rows import SHALLOW, own_models, seed_noise
 from thermostats.tables.reading import of_last_revision
@@ -109,7 +109,7 @@ class Views(AtLeast):
     including: tuple[str, ...] = ()
     """Labs that must be among them."""
     sets: tuple[str, ...] = ()
-    """Names of `SETS`; empty: all but the set that the finding asks first."""
+    """Names of `SETS`; empty: all sets of measurements but the one that the finding asks first."""
     reads: tuple[str, ...] = ()
     """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim measures."""
 
@@ -120,7 +120,7 @@ class Views(AtLeast):
             raise DataError(
                 "a finding's own set is no other set", where=where, got=f"views of {first}", allowed=allowed
             )
-        return replace(self, sets=self.sets or tuple(name for name in SETS if name != first))
+        return replace(self, sets=self.sets or tuple(name for name in MEASUREMENTS if name != first))
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""

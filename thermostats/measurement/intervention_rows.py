@@ -14,13 +14,7 @@ import pandas as pd
 
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.plan import MeasurementPlan, recorded_rows
-from thermostats.measurement.prices import (
-    Reading,
-    beyond,
-    price_columns,
-    read_texts,
-    relative_change,
-)
+from thermostats.measurement.prices import Reading, beyond, price_columns, read_texts, relative_change
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.session import PACKAGES
 from thermostats.measurement.steering import Goal

@@ -18,25 +18,10 @@ from thermostats.measurement.from_python import check_same, in_memory_spec, plai
 from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, intervention_run
 from thermostats.measurement.loading import Loaded, load
-from thermostats.measurement.plan import (
-    ITEM,
-    RATE,
-    MeasurementPlan,
-    gib,
-    memory_available,
-    pass_bytes,
-    plan,
-)
+from thermostats.measurement.plan import ITEM, RATE, MeasurementPlan, gib, memory_available, pass_bytes, plan
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.proof import check_proof
-from thermostats.measurement.sampled_texts import (
-    Texts,
-    first_token,
-    sample_texts,
-    split_prompts,
-    split_texts,
-    texts_of,
-)
+from thermostats.measurement.sampled_texts import Texts, first_token, sample_texts, split_prompts, split_texts, texts_of
 from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec, check_device, check_here, check_set, spec_of
 from thermostats.measurement.steering import rows_at_once

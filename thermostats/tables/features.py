@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from thermostats.errors import unknown
 from thermostats.tables import store
-from thermostats.tables.runs import of_interventions, superseded
+from thermostats.tables.choices import of_interventions
+from thermostats.tables.runs import superseded
 from thermostats.tables.schemas import (
     FLAG,
     FLOAT,

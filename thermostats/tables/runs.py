@@ -15,7 +15,6 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, reason
-from thermostats.tables.schemas import INTERVENED
 
 MEASURED = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha", "measure_version", "source")
 OF_THE_PASS = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof")
@@ -47,11 +46,6 @@ def superseded(runs: pd.DataFrame) -> pd.Series[bool]:
     of_any = version.where(sha != "").groupby(like).transform("max")
     of_these = version.groupby([*like, sha]).transform("max")
     return version < of_any.where(sha == "", of_these)
-
-
-def of_interventions(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Runs that changed a model rather than measured it as it is."""
-    return runs["measure_version"].str.startswith(INTERVENED)
 
 
 def check_run_ids(runs: pd.DataFrame) -> None:
