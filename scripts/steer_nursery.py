@@ -28,10 +28,10 @@ from nursery.tuning import tuned_packs
 from scripts.pack_runs import write
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, Subject, tuning_facts
-from thermostats.measurement.interventions import Curve
+from thermostats.measurement.interventions import PriceCurve
 from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import model_row
-from thermostats.measurement.opened_models import ModelAsked, open_model
+from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.sampled_texts import texts_of
 from thermostats.measurement.spec import in_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
@@ -170,10 +170,10 @@ def steer_study(study: Study, folder: Path, data: Path) -> None:
     """Take every goal of a model, and read what ordinary tuning did to it."""
     record_model(study, data)
     real = real_texts(folder, study.corpus)
-    asked = ModelAsked(
+    request = ModelRequest(
         str(study.folder), None, data, None, "float32", "cpu", study.name, source=study.source
     )
-    with open_model(asked, reads_texts=False) as opened:
+    with open_model(request, reads_texts=False) as opened:
         for seed in SEEDS if study.crosses else SEEDS[:1]:
             trained, held_out = opened.texts(SETTINGS, seed)
             subject = Subject.read(opened.base, trained, held_out, real)
@@ -182,8 +182,8 @@ def steer_study(study: Study, folder: Path, data: Path) -> None:
             for goal in goals_of(study, subject, seed):
                 spec = SteeringSpec(goal.gain, seed=seed, settings=SETTINGS)
                 began = perf_counter()
-                Curve(opened, subject, spec, outputs, keeper).take(goal)
-                row = keeper.kept[-1].iloc[0]
+                PriceCurve(opened, subject, spec, outputs, keeper).take(goal)
+                row = keeper.frames[-1].iloc[0]
                 told = f"{study.name} seed {seed}: {row['intervention'].partition(';')[0]}"
                 print(f"{told}, kl {row['kl']:.5f}, {perf_counter() - began:.0f} s", flush=True)
             if seed == SEEDS[0]:

@@ -206,7 +206,9 @@ def test_on_a_packaged_layer_norm_model_the_side_of_one_is_free() -> None:
     path = shipped("data") / "nursery" / "models" / "r07-5"
     if not path.is_dir():
         pytest.skip("trained models are in the repository alone")
-    rows = thermostats.do(path, "stream 7 + 64, stream 8 - 64", name="nursery/r07-5", held_out=4, tokens=20)
+    rows = thermostats.do(
+        path, "stream 7 + 64, stream 8 - 64", name="nursery/r07-5", held_out=4, tokens=20
+    )
     (row,) = rows.to_dict("records")
     assert row["kl"] == pytest.approx(0, abs=1e-6)
     assert row["gain_before"] > 1 > row["gain_after"]

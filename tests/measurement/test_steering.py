@@ -29,7 +29,7 @@ from thermostats.measurement.batching import TokenisedPrompt
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.loading import load
-from thermostats.measurement.opened_models import ModelAsked, open_model
+from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.prices import interval, read_texts
 from thermostats.measurement.sampled_texts import sample_texts, split_texts, texts_of
 from thermostats.measurement.steering import BaseOutputs, Goal, Training, copy_model
@@ -64,8 +64,8 @@ def digests(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
-def asked(folder: Path, **changed: Any) -> ModelAsked:
-    return ModelAsked(str(folder), None, None, changed.pop("prompts", None), "float32", **changed)
+def asked(folder: Path, **changed: Any) -> ModelRequest:
+    return ModelRequest(str(folder), None, None, changed.pop("prompts", None), "float32", **changed)
 
 
 def loaded(folder: Path) -> Any:

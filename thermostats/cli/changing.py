@@ -108,6 +108,10 @@ def steer(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say steps, minutes and memory; train nothing.")
     ] = False,
+    figure: Annotated[
+        Path | None,
+        typer.Option("--figure", help="Draw the prices into this file: .svg, .png or .pdf."),
+    ] = None,
     set_: Settings = None,
     data: Data = None,
     as_json: Json = False,
@@ -125,6 +129,8 @@ def steer(
     Example: `thermostats steer my-model --gain penultimate --to 0.95 --save steered --data mine`
     """
     chosen = {**parsed(set_ or (), SETTINGS), "steps": steps}
+    if figure is not None:
+        _check_figure(figure)
     steer_model = _function("steer")
     rows = steer_model(
         model,
@@ -144,6 +150,10 @@ def steer(
     )
     if dry_run:
         return
+    if figure is not None:
+        from thermostats.plots.price_curves import draw_prices  # noqa: PLC0415 - matplotlib
+
+        draw_prices(rows, figure=figure)
     if as_json:
         print_json(_records(rows))
         return
@@ -218,6 +228,14 @@ def do(
     _say_where(model, save, data)
 
 
+def _check_figure(figure: Path) -> None:
+    """Raise UsageError for a kind of file that no figure is written to, before anything is
+    trained."""
+    from thermostats.plots.general import figure_file  # noqa: PLC0415 - matplotlib
+
+    figure_file(figure)
+
+
 def _function(name: str) -> Any:
     """A function of the module that changes models. Raises UsageError where the extra is not
     installed."""
@@ -233,7 +251,7 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
 
     kept = ("gains_before", "gains_after", "kl_texts")
-    return [{**row, **{name: json.loads(row[name]) for name in kept}} for row in records(rows)]
+    return [{**row, **{name: json.loads(str(row[name])) for name in kept}} for row in records(rows)]
 
 
 def _curve_row(row: dict[str, Any]) -> dict[str, Any]:
@@ -276,7 +294,9 @@ def _moved(row: dict[str, Any]) -> list[dict[str, Any]]:
             "ratio": after[name] / before[name],
         }
         for name in after
-        if name in before and not name.startswith(BLOCK) and abs(after[name] / before[name] - 1) > MOVED
+        if name in before
+        and not name.startswith(BLOCK)
+        and abs(after[name] / before[name] - 1) > MOVED
     ]
 
 

@@ -188,7 +188,7 @@ class RowKeeper:
     device: str
     data: Path | None
     sampled: bool
-    kept: list[pd.DataFrame] = field(default_factory=list)
+    frames: list[pd.DataFrame] = field(default_factory=list)
 
     def finished(self, name: str) -> bool:
         """Whether an intervention has a row already, which is then taken over."""
@@ -197,7 +197,7 @@ class RowKeeper:
         held = store.load(TABLE, self.data, runs={self.run["run_id"]})
         here = held[(held["run_id"] == self.run["run_id"]) & (held["intervention"] == name)]
         if len(here):
-            self.kept.append(here)
+            self.frames.append(here)
         return bool(len(here))
 
     def keep(self, row: Row, seconds: float) -> None:
@@ -205,12 +205,12 @@ class RowKeeper:
         frame = frame_of_rows([{**row, "run_id": self.run["run_id"]}])
         if self.data is not None:
             join([*self._about(seconds), frame], data=self.data)
-        self.kept.append(frame)
+        self.frames.append(frame)
 
     def rows(self) -> pd.DataFrame:
         """All rows of this call in the order in which they were asked for, with model and
         revision."""
-        rows = pd.concat(self.kept, ignore_index=True)
+        rows = pd.concat(self.frames, ignore_index=True)
         return rows.assign(model_id=self.run["model_id"], revision=self.run["revision"])
 
     def _about(self, seconds: float) -> Iterator[pd.DataFrame]:

@@ -26,7 +26,7 @@ from thermostats.measurement.intervention_rows import (
     steering_facts,
     steering_name,
 )
-from thermostats.measurement.opened_models import ModelAsked, OpenedModel, announce, open_model
+from thermostats.measurement.opened_models import ModelRequest, OpenedModel, announce, open_model
 from thermostats.measurement.prices import matrix_norms, merged_json
 from thermostats.measurement.session import Bars, ProgressLines
 from thermostats.measurement.steering import BaseOutputs, Goal, Progress, steer_model
@@ -109,9 +109,9 @@ def steer(
         settings=settings_of(settings),
     )
     saving = _saving(save, model)
-    asked = _asked(model, tokenizer, data, prompts, dtype, settings)
+    request = _request(model, tokenizer, data, prompts, dtype, settings)
     reads_texts = prompts is not None or also is not None
-    with _folder(asked.data), open_model(asked, reads_texts=reads_texts) as opened:
+    with _folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
         check_gain(spec.gain, opened.base)
         display = _display()
         trainings = 1 + 2 * len(spec.targets) if spec.targets else 1 + len(FACTORS)
@@ -119,14 +119,14 @@ def steer(
         if dry_run:
             return _no_rows()
         with display.bars:
-            curve = Curve.begun(opened, spec, also, saving)
+            curve = PriceCurve.begun(opened, spec, also, saving)
             for goal in curve.goals():
                 curve.take(goal, _reporting(display, opened.label, goal))
         return curve.keeper.rows()
 
 
 @dataclass(frozen=True)
-class Curve:
+class PriceCurve:
     """A price curve under way: a model with its texts, what is asked of it, and where its rows
     go."""
 
@@ -144,7 +144,7 @@ class Curve:
         spec: SteeringSpec,
         also: str | Path | None = None,
         saving: Path | None = None,
-    ) -> Curve:
+    ) -> PriceCurve:
         """The curve of a model that is open, its texts sampled and read."""
         trained, held_out = opened.texts(spec.settings, spec.seed)
         real = None if also is None else opened.real_texts(also)
@@ -191,7 +191,7 @@ class Curve:
     def _state(self, name: str) -> Path | None:
         """The file by which an interrupted training is resumed; None where there is no data
         folder."""
-        data = self.opened.asked.data
+        data = self.opened.request.data
         if data is None:
             return None
         digest = hashlib.sha256(f"{self.keeper.run['run_id']}\n{name}".encode()).hexdigest()[:16]
@@ -243,9 +243,9 @@ def do(
     _check_settings(settings, "do")
     chosen = settings_of(settings)
     saving = _saving(save, model)
-    asked = _asked(model, tokenizer, data, prompts, dtype, settings)
+    request = _request(model, tokenizer, data, prompts, dtype, settings)
     reads_texts = prompts is not None or also is not None
-    with _folder(asked.data), open_model(asked, reads_texts=reads_texts) as opened:
+    with _folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
         depth = len(opened.base.blocks)
         wanted = [each for text in texts for each in each_alone(text, depth)]
         changes = {text: parse_actions(text, depth) for text in wanted}
@@ -307,9 +307,9 @@ def _check_settings(settings: Mapping[str, Any], function: str) -> None:
             raise unknown("no such setting", name, allowed, where=function)
 
 
-def _asked(
+def _request(
     model: Any, tokenizer: Any, data: Any, prompts: Any, dtype: str, settings: Mapping[str, Any]
-) -> ModelAsked:
+) -> ModelRequest:
     """What is asked for, with the folder of rows where one is named."""
     chosen = {name: settings[name] for name in OF_MODEL if name in settings}
     try:
@@ -318,7 +318,7 @@ def _asked(
         if data is not None:
             raise
         folder = None
-    return ModelAsked(model, tokenizer, folder, prompts, dtype, **chosen)
+    return ModelRequest(model, tokenizer, folder, prompts, dtype, **chosen)
 
 
 @contextmanager

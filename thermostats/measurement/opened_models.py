@@ -52,7 +52,7 @@ HALF = (
 
 
 @dataclass(frozen=True)
-class ModelAsked:
+class ModelRequest:
     """A model that a user named or holds in memory, and how it is opened."""
 
     model: Any
@@ -71,7 +71,7 @@ class ModelAsked:
 class OpenedModel:
     """A model that is loaded to be changed, and what it is in the tables."""
 
-    asked: ModelAsked
+    request: ModelRequest
     planned: MeasurementPlan
     loaded: Loaded
 
@@ -93,12 +93,12 @@ class OpenedModel:
     @property
     def sampled(self) -> bool:
         """Whether its texts are its own samples."""
-        return self.asked.prompts is None
+        return self.request.prompts is None
 
     def row_keeper(self) -> RowKeeper:
         """Where rows of interventions on it go."""
-        run = intervention_run(self.planned, sampled=self.sampled, source=self.asked.source)
-        return RowKeeper(self.planned, run, self.loaded.device, self.asked.data, self.sampled)
+        run = intervention_run(self.planned, sampled=self.sampled, source=self.request.source)
+        return RowKeeper(self.planned, run, self.loaded.device, self.request.data, self.sampled)
 
     def texts(self, settings: SteeringSettings, seed: int) -> tuple[Texts, Texts]:
         """Texts to train on and texts held out: its own samples, or a user's prompts."""
@@ -121,7 +121,7 @@ class OpenedModel:
 
     def real_texts(self, name: str | Path) -> RealTexts:
         """A prompt set or a file of texts, as the model reads it."""
-        rows = load_prompts(str(name), begun_or_shipped(self.asked.data))
+        rows = load_prompts(str(name), begun_or_shipped(self.request.data))
         pairs = rows[["prompt_id", "text"]].itertuples(index=False, name=None)
         prompts, _ = tokenise(self.loaded.tokenizer, pairs)
         texts = texts_of([prompt.token_ids for prompt in prompts])
@@ -133,57 +133,57 @@ class OpenedModel:
 
 
 @contextmanager
-def open_model(asked: ModelAsked, *, reads_texts: bool) -> Iterator[OpenedModel]:
+def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedModel]:
     """A model, loaded and held against its class, while open.
 
     reads_texts: its tokenizer is needed. Raises UsageError for a model without a next token's
     distribution or in GGUF, DataError for one whose files cannot be read or are quantised,
     ThermostatsError where it cannot be loaded.
     """
-    _check_kind(asked.model)
-    check_device(asked.device)
-    check_here(asked.device)
+    _check_kind(request.model)
+    check_device(request.device)
+    check_here(request.device)
     quiet()
-    tables = begun_or_shipped(asked.data)
+    tables = begun_or_shipped(request.data)
     with TemporaryDirectory(prefix="thermostats-") as temporary:
-        spec = _spec(asked, Path(temporary))
-        if asked.prompts is not None:
+        spec = _spec(request, Path(temporary))
+        if request.prompts is not None:
             check_set(spec.prompts, tables)
         planned = plan(spec, tables)
         files = planned.folder.path
         needed = reads_texts or any((files / name).is_file() for name in TOKENIZER)
-        loaded = load(planned.folder, dtype=asked.dtype, device=asked.device, tokenizer=needed)
+        loaded = load(planned.folder, dtype=request.dtype, device=request.device, tokenizer=needed)
         _check_decoder(loaded.decoder)
-        if not isinstance(asked.model, (str, Path)):
-            check_same(plain_model(asked.model), asked.tokenizer, planned)
+        if not isinstance(request.model, (str, Path)):
+            check_same(plain_model(request.model), request.tokenizer, planned)
         check_proof(loaded.decoder, needed=("stream",))
-        yield OpenedModel(asked, planned, loaded)
+        yield OpenedModel(request, planned, loaded)
 
 
-def _spec(asked: ModelAsked, place: Path) -> RunSpec:
+def _spec(request: ModelRequest, place: Path) -> RunSpec:
     """The spec of a model as `measure` has it, gains alone."""
-    prompts = "core" if asked.prompts is None else prompt_set(asked.prompts, place)
+    prompts = "core" if request.prompts is None else prompt_set(request.prompts, place)
     fields: dict[str, Any] = {
         "what": ("gains",),
         "prompts": prompts,
-        "dtype": asked.dtype,
-        "device": asked.device,
-        "name": asked.name,
-        "heritage": asked.lab,
-        "source": asked.source,
+        "dtype": request.dtype,
+        "device": request.device,
+        "name": request.name,
+        "heritage": request.lab,
+        "source": request.source,
     }
-    if isinstance(asked.model, (str, Path)):
-        if asked.tokenizer is not None:
+    if isinstance(request.model, (str, Path)):
+        if request.tokenizer is not None:
             what = "a tokenizer is only given with a model in memory; a named model has its own"
-            got = repr(asked.tokenizer)[:60]
+            got = repr(request.tokenizer)[:60]
             raise UsageError(what, where="tokenizer", got=got, next_step="leave it out")
-        return spec_of(str(asked.model), fields)
-    plain = plain_model(asked.model)
-    if not hasattr(asked.tokenizer, "save_pretrained"):
+        return spec_of(str(request.model), fields)
+    plain = plain_model(request.model)
+    if not hasattr(request.tokenizer, "save_pretrained"):
         what = "a model in memory needs its tokenizer"
         step = "thermostats.steer(model, TOKENIZER), or save both and name the folder"
-        raise UsageError(what, got=repr(asked.tokenizer)[:60], next_step=step)
-    return in_memory_spec(plain, asked.tokenizer, fields, place)
+        raise UsageError(what, got=repr(request.tokenizer)[:60], next_step=step)
+    return in_memory_spec(plain, request.tokenizer, fields, place)
 
 
 def _check_kind(model: Any) -> None:
@@ -223,7 +223,7 @@ def check_room(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
             "--rank 8 trains adapters alone, --set batch=4 takes fewer texts at once, or a GPU: "
             "--set device=cuda"
         )
-        where = f"{opened.label} in {opened.asked.dtype} on {opened.base.device}"
+        where = f"{opened.label} in {opened.request.dtype} on {opened.base.device}"
         raise TransientError(what, where=where, got=got, next_step=step)
     return needed
 
@@ -235,7 +235,7 @@ def training_bytes(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
     With adapters it is twice the weights, of the model as it was and of the copy.
     """
     base = opened.base
-    item = ITEM[opened.asked.dtype]
+    item = ITEM[opened.request.dtype]
     weights = _weights(base) * item
     copies = COPIES if spec.rank is None else 2
     rows = min(spec.settings.batch, rows_at_once(base, tokens))
@@ -266,5 +266,5 @@ def announce(
         f"on "
         f"{base.device}, {gib(memory)} of memory (its weights {COPIES} times, and a pass)"
     )
-    if opened.asked.dtype != "float32":
-        say(HALF.format(dtype=opened.asked.dtype))
+    if opened.request.dtype != "float32":
+        say(HALF.format(dtype=opened.request.dtype))

@@ -157,17 +157,17 @@ SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code", "ol
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def parsed(texts: Sequence[str], known: Mapping[str, Setting] = SETTINGS) -> dict[str, Any]:
+def parsed(texts: Sequence[str], choices: Mapping[str, Setting] = SETTINGS) -> dict[str, Any]:
     """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the setting.
 
-    known: the settings that there are.
+    choices: the settings that there are.
     """
     settings: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name not in known:
-            raise unknown("no such setting", name, known, where="--set")
-        settings[name] = _value(name, value.strip(), known[name])
+        if name not in choices:
+            raise unknown("no such setting", name, choices, where="--set")
+        settings[name] = _value(name, value.strip(), choices[name])
     return settings
 
 

@@ -27,7 +27,7 @@ from thermostats.measurement.forward import Decoder, decoder, keeps_apart
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec
 from thermostats.measurement.stream_logs import log_gain, read_stream, text_means
-from thermostats.measurement.trained_weights import Selection, add_adapters, select_weights
+from thermostats.measurement.trained_weights import TrainedWeights, add_adapters, select_weights
 from thermostats.tables.folders import write_atomically
 
 LOGITS_AT_ONCE = 2**26
@@ -183,7 +183,7 @@ class Training:
                 torch.manual_seed(spec.seed)
                 self._merge = add_adapters(self.decoder, spec.rank, spec.only)
             trained = self.decoder.model.named_parameters()
-            self.selection = Selection({name: p for name, p in trained if p.requires_grad})
+            self.selection = TrainedWeights({name: p for name, p in trained if p.requires_grad})
         width = geometry(base.entry, base.config).d_model
         self.rate = spec.settings.rate_of(width)
         self.optimiser = torch.optim.Adam(self.selection.weights.values(), lr=self.rate)

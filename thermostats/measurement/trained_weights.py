@@ -24,7 +24,7 @@ BLOCKS = re.compile(r"(?:block )?(\d+)(?:-(\d+))?")
 
 
 @dataclass(frozen=True)
-class Selection:
+class TrainedWeights:
     """Weights that are trained, by name, and of those of which only some rows are, these rows as 1
     and 0."""
 
@@ -39,7 +39,7 @@ class Selection:
                 gradient.mul_(mask)
 
 
-def select_weights(decoder: Decoder, only: Sequence[str] = ()) -> Selection:
+def select_weights(decoder: Decoder, only: Sequence[str] = ()) -> TrainedWeights:
     """Weights of a model that may change, and its others frozen.
 
     only: numbers of blocks (`3`, `2-4`) and parts of `PARTS`; of both, those parts of those blocks.
@@ -63,7 +63,7 @@ def select_weights(decoder: Decoder, only: Sequence[str] = ()) -> Selection:
     if not chosen:
         what = "the model has no such weights"
         raise UsageError(what, where="only", got=", ".join(only), allowed=", ".join(PARTS))
-    return Selection(chosen, rows)
+    return TrainedWeights(chosen, rows)
 
 
 def _asked(only: Sequence[str], depth: int) -> tuple[set[int], set[str]]:
