@@ -16,11 +16,10 @@ from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.plots.general import (
     COLUMN,
-    KINDS,
     MUTED,
     column_style,
     figure_file,
-    legend_above,
+    legend_over_rows,
     log_axis,
     reference,
     write_figure,
@@ -69,7 +68,7 @@ def draw_prices(
         if alone:
             log_axis(drawn, "x")
             reference(drawn, 1.0, vertical=True)
-        legend_above(drawn)
+        legend_over_rows(drawn)
         if path is not None:
             write_figure(drawn, path)
     return drawn
@@ -80,7 +79,7 @@ def _curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone: boo
     groups = list(steered.groupby(["model_id", "seed"], sort=False))
     named = len(groups) <= MOST_NAMED
     for number, ((model, seed), group) in enumerate(groups):
-        color = KINDS[number % len(KINDS)] if named else KINDS[0]
+        color = f"C{number}" if named else "C0"
         label = _label(str(model), int(seed), groups) if named else "_"
         ordered = group.sort_values("gain_after")
         x, y = _places(ordered, alone=alone), _prices(ordered)
