@@ -81,10 +81,8 @@ def test_they_are_exported_described_and_forgotten(small_store: Path, tmp_path: 
     thermostats.export(tmp_path / "out", ["interventions"], data=small_store)
     written = pd.read_csv(tmp_path / "out" / "interventions.csv")
     assert 0.95 in set(written["target"])
-    assert (
-        "nats" in (tmp_path / "out" / "CODEBOOK.md").read_text()
-        or "nat per token" in (tmp_path / "out" / "CODEBOOK.md").read_text()
-    )
+    codebook = (tmp_path / "out" / "CODEBOOK.md").read_text()
+    assert "nat per token" in codebook
     assert forget("my steering", data=small_store)["interventions"] == 1
     held = store.load("interventions", small_store)
     assert "my steering" not in set(store.load("runs", small_store)["source"])

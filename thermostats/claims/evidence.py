@@ -16,9 +16,9 @@ from thermostats.formatting import listed, plural
 from thermostats.tables.choices import MEASURED, MEASUREMENTS, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.reading import Selection
-from thermostats.tables.schemas import EXTERNAL, NURSERY
+from thermostats.tables.schemas import EXTERNAL, INTERVENED, NURSERY
 
-__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
+__all__ = ["EXTERNAL", "INTERVENED", "MEASURED", "POOLED", "PUBLISHED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
 ROWS: Mapping[str, frozenset[str]] = {
     NURSERY: frozenset({NURSERY}),
     "measured": frozenset({MEASURED}),
