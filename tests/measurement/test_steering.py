@@ -36,6 +36,7 @@ from thermostats.measurement.steering import BaseOutputs, Goal, Training, copy_m
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec, find_gain, mirror
 from thermostats.measurement.stream_logs import log_gain, named_gains, read_stream, text_means
 from thermostats.measurement.trained_weights import select_weights
+from thermostats.modelling.price_curves import stiffness_rows
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 from thermostats.tables.schemas import GAINS
@@ -318,6 +319,23 @@ def test_the_prices_of_the_sketch_come_out_at_its_settings(tmp_path: Path) -> No
     assert other == pytest.approx(0.043, rel=1 / 3)
     assert floor == pytest.approx(0.006, rel=1 / 3)
     assert rows["beyond"].tolist()[1:] == [1.0, 0.0]
+
+
+@pytest.mark.slow
+def test_a_full_curve_rises_on_both_sides(packaged: Path) -> None:
+    rows = thermostats.steer(
+        packaged, steps=200, batch=8, tokens=63, texts=256, name="nursery/r03-1"
+    )
+    steered = rows[rows["operation"] == "steer"].sort_values("target")
+    assert len(steered) == 6
+    assert (steered["gain_after"] / steered["target"] - 1).abs().max() < 0.01
+    below, above = steered["kl"].to_numpy()[:3], steered["kl"].to_numpy()[3:]
+    floor = float(rows.loc[rows["operation"] == "floor", "kl"].iloc[0])
+    assert below[0] > below[2]
+    assert above[2] > above[0]
+    assert max(below[0], above[2]) > floor
+    (stiff,) = stiffness_rows(rows)["stiffness"]
+    assert 0.001 < stiff < 1
 
 
 def test_rows_of_one_seed_are_equal_and_of_another_are_not(folder: Path) -> None:
