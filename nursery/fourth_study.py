@@ -33,21 +33,21 @@ TUNED = 24
 """Models that are tuned in every kind: all that learned, first seeds."""
 
 
-def second_seeds() -> tuple[str, ...]:
+def draw_second_seeds() -> tuple[str, ...]:
     """Recipes that have a second seed, in their order."""
     rng = np.random.default_rng([SEED, 3])
     places = sorted(rng.choice(len(RECIPES), size=SECOND_SEEDS, replace=False).tolist())
     return tuple(RECIPES[place] for place in places)
 
 
-def fourth_design() -> Design:
+def build_design() -> Design:
     """Twelve recipes in English and code at one shape, eight of them with a second seed."""
     recipes = {recipe.name: recipe for recipe in drawn(20, THIRD_SEED, CONTEXT)}
     crossed = [(name, corpus) for name in RECIPES for corpus in CORPORA]
     taken = tuple(
         replace(recipes[name], name=f"{name}-{corpus}", corpus=corpus) for name, corpus in crossed
     )
-    twice = set(second_seeds())
+    twice = set(draw_second_seeds())
     again = tuple(f"{name}-{corpus}" for name, corpus in crossed if name in twice)
     return Design(
         name="fourth",
@@ -65,7 +65,7 @@ def fourth_design() -> Design:
 
 
 if __name__ == "__main__":
-    design = fourth_design()
+    design = build_design()
     design.check()
     designs.write(design, OUT / "design.toml")
     digest = designs.digest(OUT / "design.toml")

@@ -27,15 +27,20 @@ from nursery.records import step_folder
 from nursery.tuning import tuned_packs
 from scripts.pack_runs import write
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, Subject, tuning_facts
+from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, Subject, describe_tuning
 from thermostats.measurement.interventions import PriceCurve
 from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import model_row
 from thermostats.measurement.opened_models import ModelRequest, open_model
-from thermostats.measurement.sampled_texts import texts_of
+from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.spec import in_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
-from thermostats.measurement.steering_spec import FACTORS, SteeringSettings, SteeringSpec, mirror
+from thermostats.measurement.steering_spec import (
+    FACTORS,
+    SteeringSettings,
+    SteeringSpec,
+    mirror_target,
+)
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
 from thermostats.tables.folders import ARCHIVE, shipped, shipped_models, writable_folder
@@ -71,12 +76,12 @@ class Study:
     """Models tuned from it: on what, their folders, and steps."""
 
 
-def name_of(model: str) -> str:
+def name_model(model: str) -> str:
     """What a model of the fourth study is called in the tables; models of the third have the same names."""
     return f"{NURSERY}/fourth/{model}"
 
 
-def trained_here(folder: Path) -> None:
+def train_models(folder: Path) -> None:
     """Make corpora and models where they are not there yet."""
     corpora.build(folder)
     designs.claim_folder(folder, DESIGN)
@@ -87,7 +92,7 @@ def trained_here(folder: Path) -> None:
                 print(each.model, each.loss, file=sys.stderr)
 
 
-def studies(folder: Path, stories: Path | None) -> list[Study]:
+def list_studies(folder: Path, stories: Path | None) -> list[Study]:
     """Every model that is steered: the fourth study's, the packaged ones, and a real one."""
     design = designs.read(DESIGN)
     tuned: dict[str, list[tuple[str, Path, int]]] = {}
@@ -105,7 +110,7 @@ def studies(folder: Path, stories: Path | None) -> list[Study]:
             found.append(
                 Study(
                     place,
-                    name_of(member.model),
+                    name_model(member.model),
                     not member.replicate_of,
                     member.recipe.corpus,
                     member=member,
@@ -119,7 +124,7 @@ def studies(folder: Path, stories: Path | None) -> list[Study]:
     return found
 
 
-def real_texts(folder: Path, corpus: str) -> RealTexts | None:
+def cut_texts(folder: Path, corpus: str) -> RealTexts | None:
     """Windows of a corpus's held-out tokens: those of the held-out loss in training, and the prompts."""
     if not corpus:
         return None
@@ -128,10 +133,10 @@ def real_texts(folder: Path, corpus: str) -> RealTexts | None:
     starts = np.linspace(0, len(tokens) - context - 1, HELD_OUT_WINDOWS).astype(int)
     windows = [tokens[start : start + context + 1].tolist() for start in starts]
     prompts = corpora.prompt_sets(folder, WINDOW)[corpus].tolist()
-    return RealTexts(f"{NURSERY} {corpus}", texts_of(windows), texts_of(prompts))
+    return RealTexts(f"{NURSERY} {corpus}", pad_texts(windows), pad_texts(prompts))
 
 
-def goals_of(study: Study, subject: Subject, seed: int) -> Iterator[Goal]:
+def list_goals(study: Study, subject: Subject, seed: int) -> Iterator[Goal]:
     """What a model is steered to under one seed: the floor, a curve, and crossings with their mirrors."""
     yield Goal(CURVE, None)
     start = subject.start(CURVE)
@@ -142,7 +147,7 @@ def goals_of(study: Study, subject: Subject, seed: int) -> Iterator[Goal]:
         start = subject.start(gain)
         target = 1 / MARGIN if start > 1 else MARGIN
         yield Goal(gain, target)
-        yield Goal(gain, mirror(start, target))
+        yield Goal(gain, mirror_target(start, target))
 
 
 def record_model(study: Study, data: Path) -> None:
@@ -161,7 +166,7 @@ def record_model(study: Study, data: Path) -> None:
         "family": member.recipe.name,
         "variant": "base",
         "source": NURSERY,
-        "seed_of": name_of(member.replicate_of) if member.replicate_of else "",
+        "seed_of": name_model(member.replicate_of) if member.replicate_of else "",
     }
     join([store.validate(pd.DataFrame([facts]), "models")], data=data)
 
@@ -169,17 +174,17 @@ def record_model(study: Study, data: Path) -> None:
 def steer_study(study: Study, folder: Path, data: Path) -> None:
     """Take every goal of a model, and read what ordinary tuning did to it."""
     record_model(study, data)
-    real = real_texts(folder, study.corpus)
+    real = cut_texts(folder, study.corpus)
     request = ModelRequest(
         str(study.folder), None, data, None, "float32", "cpu", study.name, source=study.source
     )
     with open_model(request, reads_texts=False) as opened:
         for seed in SEEDS if study.crosses else SEEDS[:1]:
-            trained, held_out = opened.texts(SETTINGS, seed)
+            trained, held_out = opened.split_samples(SETTINGS, seed)
             subject = Subject.read(opened.base, trained, held_out, real)
             outputs = BaseOutputs(opened.base, trained)
-            keeper = opened.row_keeper()
-            for goal in goals_of(study, subject, seed):
+            keeper = opened.keep_rows()
+            for goal in list_goals(study, subject, seed):
                 spec = SteeringSpec(goal.gain, seed=seed, settings=SETTINGS)
                 began = perf_counter()
                 PriceCurve(opened, subject, spec, outputs, keeper).take(goal)
@@ -193,10 +198,10 @@ def steer_study(study: Study, folder: Path, data: Path) -> None:
 def read_tuned(study: Study, subject: Subject, keeper: RowKeeper) -> None:
     """Rows of ordinary tuning: the same price, of models that were trained on with no gain in mind."""
     for words, place, steps in study.tuned:
-        facts = tuning_facts(words, CURVE, SETTINGS, steps, SEEDS[0])
-        if not keeper.finished(facts["intervention"]):
+        facts = describe_tuning(words, CURVE, SETTINGS, steps, SEEDS[0])
+        if not keeper.take_row(facts["intervention"]):
             changed = load(ModelFolder("tuned", "main", place, ""), device="cpu", tokenizer=False)
-            keeper.keep(subject.row(changed.decoder, CURVE, facts), 0.0)
+            keeper.keep(subject.describe_change(changed.decoder, CURVE, facts), 0.0)
 
 
 def pack_rows(wanted: list[Study], data: Path) -> None:
@@ -212,7 +217,7 @@ def pack_rows(wanted: list[Study], data: Path) -> None:
         chosen = runs[runs["source"] == source]
         tables = {"runs": chosen, "interventions": rows[rows["run_id"].isin(chosen["run_id"])]}
         if source == NURSERY:
-            tables["models"] = models[models["model_id"].str.startswith(name_of(""))]
+            tables["models"] = models[models["model_id"].str.startswith(name_model(""))]
         for name, frame in tables.items():
             write(frame, name, shipped("data") / place / f"{name}-steered{ARCHIVE}")
             print(place, name, len(frame))
@@ -228,9 +233,9 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = arguments.folder.resolve()
-    trained_here(folder)
+    train_models(folder)
     data = writable_folder(folder / "rows")
-    wanted = studies(folder, arguments.stories)
+    wanted = list_studies(folder, arguments.stories)
     for study in in_shard(wanted, arguments.shard):
         steer_study(study, folder, data)
     if arguments.pack:

@@ -18,7 +18,7 @@ DESIGN = designs.read(OUT / "design.toml")
 def test_the_frozen_design_is_what_its_digest_says_and_what_the_code_makes(tmp_path):
     stated = (OUT / "design.sha256").read_text().strip()
     assert stated == designs.digest(OUT / "design.toml")
-    designs.write(fourth_study.fourth_design(), tmp_path / "again.toml")
+    designs.write(fourth_study.build_design(), tmp_path / "again.toml")
     assert (tmp_path / "again.toml").read_bytes() == (OUT / "design.toml").read_bytes()
 
 

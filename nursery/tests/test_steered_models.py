@@ -14,7 +14,7 @@ pytest.importorskip("transformers")
 from nursery import corpora, designs, fourth_study
 from nursery.prompts import WINDOW
 from scripts import steer_nursery
-from scripts.steer_nursery import CROSSED, CURVE, MARGIN, SEEDS, SETTINGS, Study, goals_of
+from scripts.steer_nursery import CROSSED, CURVE, MARGIN, SEEDS, SETTINGS, Study, list_goals
 from thermostats.measurement.steering_spec import FACTORS
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
@@ -28,7 +28,7 @@ def study(*, crosses: bool) -> Study:
 
 
 def test_a_first_seed_has_a_curve_and_crossings_with_mirrors_under_two_seeds() -> None:
-    first, second = (list(goals_of(study(crosses=True), SUBJECT, seed)) for seed in SEEDS)
+    first, second = (list(list_goals(study(crosses=True), SUBJECT, seed)) for seed in SEEDS)
     assert [goal.target for goal in first if goal.target is None] == [None]
     curve = [goal.target for goal in first[1:7]]
     assert curve == pytest.approx([1.2 * factor for factor in FACTORS])
@@ -44,7 +44,7 @@ def test_a_first_seed_has_a_curve_and_crossings_with_mirrors_under_two_seeds() -
 
 
 def test_a_second_seed_of_a_recipe_has_its_curve_alone() -> None:
-    goals = list(goals_of(study(crosses=False), SUBJECT, SEEDS[0]))
+    goals = list(list_goals(study(crosses=False), SUBJECT, SEEDS[0]))
     assert len(goals) == 1 + len(FACTORS)
 
 
@@ -53,12 +53,12 @@ def test_real_texts_are_the_windows_of_the_held_out_loss(monkeypatch, tmp_path) 
     monkeypatch.setattr(corpora, "load", lambda *_: SimpleNamespace(heldout=tokens))
     prompts = {"english": np.ones((25, WINDOW), dtype=np.uint16)}
     monkeypatch.setattr(corpora, "prompt_sets", lambda *_: prompts)
-    real = steer_nursery.real_texts(tmp_path, "english")
+    real = steer_nursery.cut_texts(tmp_path, "english")
     context = designs.read(fourth_study.OUT / "design.toml").context
     assert real.texts.ids.shape == (64, context + 1)
     assert real.texts.ids[0].tolist() == tokens[: context + 1].tolist()
     assert len(real.prompts) == 25
-    assert steer_nursery.real_texts(tmp_path, "") is None
+    assert steer_nursery.cut_texts(tmp_path, "") is None
 
 
 def test_the_shipped_rows_are_those_of_the_design() -> None:
@@ -69,7 +69,7 @@ def test_the_shipped_rows_are_those_of_the_design() -> None:
     design = designs.read(fourth_study.OUT / "design.toml")
     for pack in design.packs():
         for member in pack.members:
-            here = rows[rows["model_id"] == steer_nursery.name_of(member.model)]
+            here = rows[rows["model_id"] == steer_nursery.name_model(member.model)]
             counts = here["operation"].value_counts().to_dict()
             again = bool(member.replicate_of)
             expected = {"steer": 6, "floor": 1} if again else {"steer": 18, "floor": 2, "tune": 3}

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 import thermostats
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
-from thermostats.measurement.actions import Action, changed_model, parse_actions
+from thermostats.measurement.actions import Action, change_model, parse_actions
 from thermostats.measurement.forward import input_of, tensor_of
-from thermostats.measurement.prices import matrix_norms, read_texts
-from thermostats.measurement.sampled_texts import texts_of
+from thermostats.measurement.prices import measure_matrices, read_texts
+from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.stream_logs import read_stream
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
@@ -40,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def changed(family: str, text: str) -> tuple[Any, Any]:
     base = tiny.opened(family)
-    return base, changed_model(base, parse_actions(text, len(base.blocks)))
+    return base, change_model(base, parse_actions(text, len(base.blocks)))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def changed(family: str, text: str) -> tuple[Any, Any]:
 def test_values_and_output_by_the_same_number_give_one_function_and_their_ratio_differs(
     family: str,
 ) -> None:
-    texts = texts_of(ROWS)
+    texts = pad_texts(ROWS)
     base, by_values = changed(family, "W_V * 2")
     _, by_output = changed(family, "W_O * 2")
     _, by_both = changed(family, "W_V * 2, W_O / 2")
@@ -59,12 +59,14 @@ def test_values_and_output_by_the_same_number_give_one_function_and_their_ratio_
     assert torch.allclose(first, second, atol=1e-5)
     assert read_texts(by_both, texts, base).price == pytest.approx(0, abs=1e-6)
     assert read_texts(by_values, texts, base).price > 1e-6
-    ratios = [matrix_norms(each)["wv_wo_ratio"] for each in (base, by_values, by_output, by_both)]
+    ratios = [
+        measure_matrices(each)["wv_wo_ratio"] for each in (base, by_values, by_output, by_both)
+    ]
     assert np.array(ratios) / ratios[0] == pytest.approx([1, 2, 0.5, 4], rel=1e-5)
 
 
 def test_of_a_norm_that_subtracts_the_mean_a_constant_costs_nothing_and_moves_the_gain() -> None:
-    texts = texts_of(ROWS)
+    texts = pad_texts(ROWS)
     base, moved = changed("gpt_neox", "stream 2 + 64")
     before, after = read_texts(base, texts), read_texts(moved, texts, base)
     assert after.price == pytest.approx(0, abs=1e-6)
@@ -78,7 +80,7 @@ def test_of_a_norm_that_subtracts_the_mean_a_constant_costs_nothing_and_moves_th
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", "gemma2"])
 def test_a_block_that_is_left_out_hands_on_what_it_reads(family: str) -> None:
-    texts = texts_of(ROWS)
+    texts = pad_texts(ROWS)
     base, without = changed(family, "without block 2")
     reading = read_texts(without, texts, base)
     assert reading.gain("block 2") == pytest.approx(1, abs=1e-6)
@@ -88,7 +90,7 @@ def test_a_block_that_is_left_out_hands_on_what_it_reads(family: str) -> None:
         lambda _module, args, kwargs, out: states.append((input_of(args, kwargs), tensor_of(out))),
         with_kwargs=True,
     )
-    halved = changed_model(base, [Action("block", (2,), 0.5)])
+    halved = change_model(base, [Action("block", (2,), 0.5)])
     seen: list[Any] = []
     halved.blocks[2].register_forward_pre_hook(
         lambda _module, args, kwargs: seen.append(input_of(args, kwargs)), with_kwargs=True
@@ -105,7 +107,7 @@ def test_the_model_itself_is_not_changed() -> None:
     base = tiny.opened("llama")
     before = {name: weight.clone() for name, weight in base.model.state_dict().items()}
     hooks = [len(block._forward_hooks) for block in base.blocks]
-    changed_model(base, parse_actions("W_V * 2, block 1 * 3, stream + 1", len(base.blocks)))
+    change_model(base, parse_actions("W_V * 2, block 1 * 3, stream + 1", len(base.blocks)))
     assert all(torch.equal(w, before[name]) for name, w in base.model.state_dict().items())
     assert [len(block._forward_hooks) for block in base.blocks] == hooks
 
@@ -143,8 +145,8 @@ def test_what_is_no_change_is_refused_in_words(text: str, message: str) -> None:
 def test_a_block_without_values_has_no_ratio_to_change() -> None:
     base = tiny.opened("mamba")
     with pytest.raises(UsageError, match=r"no W_V.*without block 1"):
-        changed_model(base, parse_actions("W_V * 2", len(base.blocks)))
-    assert matrix_norms(base) == {}
+        change_model(base, parse_actions("W_V * 2", len(base.blocks)))
+    assert measure_matrices(base) == {}
 
 
 def test_each_block_in_turn_and_rows_in_a_folder(folder: Path, tmp_path: Path) -> None:

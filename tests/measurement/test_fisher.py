@@ -12,8 +12,8 @@ pytest.importorskip("transformers")
 import tiny
 import torch
 
-from thermostats.measurement.fisher import fisher_stiffness
-from thermostats.measurement.sampled_texts import texts_of
+from thermostats.measurement.fisher import compute_stiffness
+from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.stream_logs import read_stream
 
 TEXTS = [[1, 5, 9, 11, 3], [1, 7, 2, 30, 8], [1, 40, 21, 17, 4]]
@@ -22,7 +22,7 @@ TEXTS = [[1, 5, 9, 11, 3], [1, 7, 2, 30, 8], [1, 40, 21, 17, 4]]
 def test_conjugate_gradients_come_to_the_dense_solution() -> None:
     """F from the Jacobian of logits: Σ Jᵀ (diag p − p pᵀ) J / tokens, with the same damping."""
     base = tiny.opened("llama", hidden_size=8, intermediate_size=8, num_hidden_layers=2)
-    texts, damping = texts_of(TEXTS), 1e-3
+    texts, damping = pad_texts(TEXTS), 1e-3
     places = base.model.double()
     weights = list(places.parameters())
     logs = read_stream(base, texts)
@@ -49,7 +49,7 @@ def test_conjugate_gradients_come_to_the_dense_solution() -> None:
         fisher / tokens + damping * torch.eye(size, dtype=torch.float64), slope
     )
     expected = 0.5 / float(slope @ solved)
-    stiffness = fisher_stiffness(base, texts, "penultimate_gain", iterations=400, damping=damping)
+    stiffness = compute_stiffness(base, texts, "penultimate_gain", iterations=400, damping=damping)
     assert stiffness[-1] == pytest.approx(expected, rel=1e-4)
     bounds = stiffness[:60]
     assert all(after <= before * (1 + 1e-6) for before, after in pairwise(bounds))

@@ -30,13 +30,23 @@ from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.loading import load
 from thermostats.measurement.opened_models import ModelRequest, open_model
-from thermostats.measurement.prices import interval, read_texts
-from thermostats.measurement.sampled_texts import sample_texts, split_texts, texts_of
+from thermostats.measurement.prices import bootstrap_interval, read_texts
+from thermostats.measurement.sampled_texts import pad_texts, sample_texts, split_texts
 from thermostats.measurement.steering import BaseOutputs, Goal, Training, copy_model
-from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec, find_gain, mirror
-from thermostats.measurement.stream_logs import log_gain, named_gains, read_stream, text_means
+from thermostats.measurement.steering_spec import (
+    SteeringSettings,
+    SteeringSpec,
+    find_gain,
+    mirror_target,
+)
+from thermostats.measurement.stream_logs import (
+    average_texts,
+    list_gains,
+    read_stream,
+    take_log_gain,
+)
 from thermostats.measurement.trained_weights import select_weights
-from thermostats.modelling.price_curves import stiffness_rows
+from thermostats.modelling.price_curves import estimate_stiffness
 from thermostats.tables import store
 from thermostats.tables.folders import shipped
 from thermostats.tables.schemas import GAINS
@@ -80,12 +90,12 @@ def loaded(folder: Path) -> Any:
 def test_logs_of_gains_are_those_of_measure(family: str) -> None:
     places = tiny.opened(family)
     rows = [[1, 5, 9, 11, 3], [1, 7, 2], [1, 4, 4, 8, 30, 21, 17]]
-    texts = texts_of(rows)
+    texts = pad_texts(rows)
     prompts = [TokenisedPrompt(f"p{i}", tuple(row)) for i, row in enumerate(rows)]
     measured = measure_gains(places, prompts).layers.set_index(["prompt_id", "layer", "position"])
     with torch.no_grad():
         logs = read_stream(places, texts)
-    means = torch.stack([text_means(each, texts.later) for each in logs.blocks])
+    means = torch.stack([average_texts(each, texts.later) for each in logs.blocks])
     for text, row in enumerate(rows):
         for layer in range(len(places.blocks)):
             at = measured.loc[(f"p{text}", layer + 1)]
@@ -101,7 +111,7 @@ def test_logs_of_gains_are_those_of_measure(family: str) -> None:
 
 def test_named_gains_are_those_that_features_have() -> None:
     places = tiny.opened("llama")
-    texts = texts_of([[1, 5, 9, 11, 3], [1, 7, 2, 30, 8]])
+    texts = pad_texts([[1, 5, 9, 11, 3], [1, 7, 2, 30, 8]])
     with torch.no_grad():
         logs = read_stream(places, texts)
     G = logs.blocks[:, :, 1:].mean(dim=-1).numpy()
@@ -117,9 +127,9 @@ def test_named_gains_are_those_that_features_have() -> None:
         "block 2": G[1],
     }
     for name, expected in by_hand.items():
-        values = text_means(log_gain(name, logs, texts.later), texts.later)
+        values = average_texts(take_log_gain(name, logs, texts.later), texts.later)
         assert values.numpy() == pytest.approx(expected, abs=1e-6), name
-    assert set(GAINS) <= {*named_gains(places)}
+    assert set(GAINS) <= {*list_gains(places)}
 
 
 def test_kl_and_cross_entropy_are_those_of_another_implementation() -> None:
@@ -130,7 +140,7 @@ def test_kl_and_cross_entropy_are_those_of_another_implementation() -> None:
         for parameter in changed.model.parameters():
             parameter.mul_(1.1)
     rows = [[1, 5, 9, 11, 3], [1, 7, 2]]
-    reading = read_texts(changed, texts_of(rows), base)
+    reading = read_texts(changed, pad_texts(rows), base)
     for text, row in enumerate(rows):
         ids = torch.tensor([row])
         p, q = (
@@ -153,14 +163,14 @@ def test_an_interval_holds_the_mean_as_often_as_it_says() -> None:
     held = 0
     for trial in range(300):
         sums = rng.gamma(4.0, 1.0, 32)
-        lower, upper = interval(sums, np.full(32, 10.0), seed=trial)
+        lower, upper = bootstrap_interval(sums, np.full(32, 10.0), seed=trial)
         held += lower <= 0.4 <= upper
     assert 0.88 <= held / 300 <= 0.985
 
 
 def test_a_loss_in_parts_is_that_of_the_whole_batch() -> None:
     base = tiny.opened("llama")
-    texts = texts_of([[1, 5, 9, 11, 3], [1, 7, 2], [1, 4, 4, 8], [1, 9, 9]])
+    texts = pad_texts([[1, 5, 9, 11, 3], [1, 7, 2], [1, 4, 4, 8], [1, 9, 9]])
     spec = SteeringSpec("penultimate_gain", (0.9,))
     tokens = float(texts.later.sum())
     gradients, losses = [], []
@@ -168,7 +178,7 @@ def test_a_loss_in_parts_is_that_of_the_whole_batch() -> None:
         goal = Goal("penultimate_gain", 0.9)
         training = Training(base, BaseOutputs(base, texts), goal, spec, None)
         parts = [np.arange(first, first + rows) for first in range(0, 4, rows)]
-        each = [training._loss(part, tokens, 4) for part in parts]
+        each = [training._compute_loss(part, tokens, 4) for part in parts]
         sum(each).backward()
         weights = training.selection.weights.values()
         gradients.append(torch.cat([weight.grad.ravel() for weight in weights]))
@@ -184,11 +194,11 @@ def test_the_loss_is_the_equation(every: str) -> None:
     settings = SteeringSettings(penalty=3.0, every=every, batch=2)
     spec = SteeringSpec("penultimate_gain", (0.9,), settings=settings)
     training = Training(
-        base, BaseOutputs(base, texts_of(rows)), Goal("penultimate_gain", 0.9), spec, None
+        base, BaseOutputs(base, pad_texts(rows)), Goal("penultimate_gain", 0.9), spec, None
     )
-    loss = float(training._loss(np.array([0, 1]), 6.0, 2).detach())
+    loss = float(training._compute_loss(np.array([0, 1]), 6.0, 2).detach())
     with torch.no_grad():
-        G = [read_stream(base, texts_of([row])).blocks[-2, 0, 1:].double().numpy() for row in rows]
+        G = [read_stream(base, pad_texts([row])).blocks[-2, 0, 1:].double().numpy() for row in rows]
     off = [g - math.log(0.9) for g in G]
     by_text = np.mean([each.mean() ** 2 for each in off])
     by_token = np.mean(np.concatenate(off) ** 2)
@@ -197,10 +207,10 @@ def test_the_loss_is_the_equation(every: str) -> None:
 
 def test_p_is_the_same_whether_it_is_kept_or_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     base = tiny.opened("llama")
-    texts = texts_of([[1, 5, 9, 11, 3], [1, 7, 2]])
-    kept = BaseOutputs(base, texts).probabilities([1, 0])
+    texts = pad_texts([[1, 5, 9, 11, 3], [1, 7, 2]])
+    kept = BaseOutputs(base, texts).read_probabilities([1, 0])
     monkeypatch.setattr(steering, "KEPT", 0)
-    computed = BaseOutputs(base, texts).probabilities([1, 0])
+    computed = BaseOutputs(base, texts).read_probabilities([1, 0])
     real = texts.part([1, 0]).mask
     for first, second in zip(kept, computed, strict=True):
         assert torch.allclose(first[real], second[real], atol=1e-6)
@@ -283,7 +293,7 @@ def test_sixty_steps_on_a_packaged_model_and_measure_of_the_saved_folder(
     # the gains of the row are those that measure finds in the saved folder on the same token ids
     with open_model(asked(packaged, name="nursery/r03-1"), reads_texts=False) as opened:
         settings = SteeringSettings(steps=60, texts=64, held_out=16, tokens=48)
-        _, held_out = opened.texts(settings, 1)
+        _, held_out = opened.split_samples(settings, 1)
     prompts = [TokenisedPrompt(f"p{i}", tuple(row)) for i, row in enumerate(held_out.ids.tolist())]
     layers = measure_gains(loaded(tmp_path / "steered"), prompts).layers
     of_mean = layers[layers["position"] == "mean"].groupby("layer")["gain_block"]
@@ -334,7 +344,7 @@ def test_a_full_curve_rises_on_both_sides(packaged: Path) -> None:
     assert below[0] > below[2]
     assert above[2] > above[0]
     assert max(below[0], above[2]) > floor
-    (stiff,) = stiffness_rows(rows)["stiffness"]
+    (stiff,) = estimate_stiffness(rows)["stiffness"]
     assert 0.001 < stiff < 1
 
 
@@ -467,7 +477,7 @@ def test_of_a_fused_matrix_only_the_rows_of_values_change(family: str) -> None:
     spec = SteeringSpec(
         "penultimate_gain", (0.9,), only=("W_V",), settings=SteeringSettings(steps=2, batch=2)
     )
-    texts = texts_of([[1, 5, 9, 11, 3], [1, 7, 2, 8, 8]])
+    texts = pad_texts([[1, 5, 9, 11, 3], [1, 7, 2, 8, 8]])
     training = Training(base, BaseOutputs(base, texts), Goal("penultimate_gain", 0.9), spec, None)
     training.take_round(None)
     before = dict(base.model.named_parameters())
@@ -638,7 +648,7 @@ def test_half_precision_is_said_and_steps_minutes_and_memory_before(
 @pytest.mark.parametrize("words", ["penultimate", "penultimate_gain", "3", "block 3"])
 def test_names_of_gains(words: str) -> None:
     assert find_gain(words) in ("penultimate_gain", "block 3")
-    assert mirror(1.2, 0.9) == pytest.approx(1.6)
+    assert mirror_target(1.2, 0.9) == pytest.approx(1.6)
 
 
 @pytest.mark.parametrize("name", tiny.in_turn())
@@ -646,7 +656,7 @@ def test_every_decoder_of_the_registry_trains(name: str) -> None:
     base = tiny.opened(name)
     if not (base.entry.reads == "text" and base.entry.causal and base.entry.has_head):
         pytest.skip("gives no distribution of the next token")
-    texts = texts_of([[1, 5, 9, 11, 3], [1, 7, 2, 8, 8]])
+    texts = pad_texts([[1, 5, 9, 11, 3], [1, 7, 2, 8, 8]])
     spec = SteeringSpec("penultimate_gain", (0.9,), settings=SteeringSettings(steps=1, batch=2))
     goal = Goal("penultimate_gain", 0.9)
     training = Training(base, BaseOutputs(base, texts), goal, spec, None)

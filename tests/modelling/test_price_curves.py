@@ -13,11 +13,11 @@ from thermostats.errors import UsageError
 from thermostats.measurement.steering_spec import FACTORS
 from thermostats.modelling.price_curves import (
     STEPS,
-    crossing_rows,
-    floor_of,
-    meets_rule,
-    price_difference,
-    stiffness_rows,
+    compare_prices,
+    estimate_stiffness,
+    find_floor,
+    judge_models,
+    list_crossings,
 )
 
 SAME = {"model_id": "m", "revision": "main", "run_id": "r", "seed": 1, "steps": 200, "rate": 1e-3}
@@ -48,14 +48,14 @@ def crossed(seed: int = 1, ratio: float = 1.2, **facts: Any) -> list[dict[str, A
 
 def test_a_crossing_stands_beside_its_mirror_and_its_floor() -> None:
     rows = pd.DataFrame(crossed())
-    (made,) = crossing_rows(rows).to_dict("records")
+    (made,) = list_crossings(rows).to_dict("records")
     assert made["direction"] == "down"
     assert made["ratio"] == pytest.approx(1.2)
     assert made["kl_floor"] == pytest.approx(0.001)
     assert made["above_floor"]
     assert made["mirror_above_floor"]
     assert made["ce_rise"] == pytest.approx(0.001)
-    up = crossing_rows(pd.DataFrame(crossed(gain_start=0.9, target=1.05)))
+    up = list_crossings(pd.DataFrame(crossed(gain_start=0.9, target=1.05)))
     assert up["direction"].tolist() == ["up"]
 
 
@@ -68,8 +68,8 @@ def test_what_is_no_crossing_is_none() -> None:
         {**each, "steps": 400} if each["operation"] == "floor" else each for each in crossed()
     ]
     for rows in (on_one_side, other_margin, without_mirror, without_floor, other_steps):
-        assert crossing_rows(pd.DataFrame(rows)).empty
-    assert list(crossing_rows(pd.DataFrame(without_floor)))[:3] == ["model_id", "revision", "gain"]
+        assert list_crossings(pd.DataFrame(rows)).empty
+    assert list(list_crossings(pd.DataFrame(without_floor)))[:3] == ["model_id", "revision", "gain"]
 
 
 @pytest.mark.parametrize(
@@ -84,17 +84,17 @@ def test_what_is_no_crossing_is_none() -> None:
 )
 def test_each_part_of_the_rule_can_fail(changed: dict[str, Any], why: str) -> None:
     rows = pd.DataFrame([*crossed(1), *crossed(2, **changed)])
-    (made,) = meets_rule(crossing_rows(rows), {"m": 0.1}).to_dict("records")
+    (made,) = judge_models(list_crossings(rows), {"m": 0.1}).to_dict("records")
     assert made["meets"] == (not why)
     assert made["why"] == why
     assert made["seeds"] == 2
 
 
 def test_one_seed_or_no_limit_does_not_meet_the_rule() -> None:
-    (alone,) = meets_rule(crossing_rows(pd.DataFrame(crossed(1))), {"m": 0.1}).to_dict("records")
+    (alone,) = judge_models(list_crossings(pd.DataFrame(crossed(1))), {"m": 0.1}).to_dict("records")
     assert alone["why"] == "one seed of the steering"
-    rows = crossing_rows(pd.DataFrame([*crossed(1), *crossed(2)]))
-    (unlimited,) = meets_rule(rows, {}).to_dict("records")
+    rows = list_crossings(pd.DataFrame([*crossed(1), *crossed(2)]))
+    (unlimited,) = judge_models(rows, {}).to_dict("records")
     assert unlimited["why"] == "cross-entropy on real texts"
 
 
@@ -107,21 +107,21 @@ def test_a_ratio_is_met_where_neither_is_told_from_its_floor() -> None:
         floor["kl_texts"] = json.dumps((3 * noisy).tolist())
         mirror["kl_texts"] = floor["kl_texts"]
         rows += [floor, {**crossing, "kl": 0.004}, {**mirror, "kl": 0.001}]
-    made = crossing_rows(pd.DataFrame(rows))
+    made = list_crossings(pd.DataFrame(rows))
     assert (made["ratio"] > 1.5).all()
     assert not made["above_floor"].any()
-    assert meets_rule(made, {"m": 0.1})["meets"].all()
+    assert judge_models(made, {"m": 0.1})["meets"].all()
 
 
 def test_differences_are_of_the_same_texts() -> None:
     first, second = row("steer", 0.02, target=0.9), row("floor", 0.01)
-    gap, lower, upper = price_difference(first, second)
+    gap, lower, upper = compare_prices(first, second)
     assert gap == pytest.approx(0.01)
     assert lower < gap < upper
     other = {**second, "kl_texts": "[0.1, 0.2]"}
     with pytest.raises(UsageError, match="other texts"):
-        price_difference(first, other)
-    assert floor_of(pd.DataFrame([first, {**second, "seed": 2}]), first) is None
+        compare_prices(first, other)
+    assert find_floor(pd.DataFrame([first, {**second, "seed": 2}]), first) is None
 
 
 def test_the_stiffness_of_a_parabola_is_its_curvature() -> None:
@@ -131,8 +131,8 @@ def test_the_stiffness_of_a_parabola_is_its_curvature() -> None:
         price = floor + k * np.log(factor) ** 2
         rows.append(row("steer", price, target=1.2 * factor, gain_after=1.2 * factor))
     rows.append(row("steer", 5.0, target=0.97, gain_after=0.97))
-    (made,) = stiffness_rows(pd.DataFrame(rows)).to_dict("records")
+    (made,) = estimate_stiffness(pd.DataFrame(rows)).to_dict("records")
     assert made["stiffness"] == pytest.approx(k)
     assert made["lower"] < k < made["upper"]
     assert made["n_targets"] == len(FACTORS) == 2 * len(STEPS)
-    assert stiffness_rows(pd.DataFrame(rows[:3])).empty
+    assert estimate_stiffness(pd.DataFrame(rows[:3])).empty

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 MOVED = 1e-6
-"""Relative change of a number that a reader is told of."""
+"""Relative change of a number that is printed."""
 REACHED = 0.005
 """How far from its target, as a share of it, a gain may end for its price to be that of the
 target."""
@@ -31,8 +31,7 @@ Prompts = Annotated[
     str | None,
     typer.Option(
         "--prompts",
-        help="A prompt set or a file of texts, in the place of texts sampled from the model "
-        "itself.",
+        help="A prompt set or a file of texts, instead of texts sampled from the model itself.",
     ),
 ]
 Also = Annotated[
@@ -120,7 +119,7 @@ def steer(
 
     A copy is trained so that its next-token distribution on texts that the model sampled itself
     stays, and one gain comes to the target. The price is KL in nats a token on held-out texts;
-    beside it stand the floor (the same steps without a target) and the mirror (as far on the other
+    next to it stand the floor (the same steps without a target) and the mirror (as far on the other
     side of where the gain was). It is an upper bound: more steps and more texts can only lower it.
     The model itself is never changed.
 
@@ -131,7 +130,7 @@ def steer(
     chosen = {**parsed(set_ or (), SETTINGS), "steps": steps}
     if figure is not None:
         _check_figure(figure)
-    steer_model = _function("steer")
+    steer_model = _load_function("steer")
     rows = steer_model(
         model,
         data=data,
@@ -155,11 +154,11 @@ def steer(
 
         draw_prices(rows, figure=figure)
     if as_json:
-        print_json(_records(rows))
+        print_json(_list_records(rows))
         return
-    listed = [_curve_row(row) for row in _records(rows)]
+    listed = [_describe_point(row) for row in _list_records(rows)]
     print_rows(listed, list(listed[0]), digits=DIGITS, spare=("size", "ce_rise"))
-    print(*_sentences(_records(rows)), sep="\n")
+    print(*_write_sentences(_list_records(rows)), sep="\n")
     _say_where(model, save, data)
 
 
@@ -178,7 +177,7 @@ def do(
     gain: Annotated[
         str | None,
         typer.Option(
-            "--gain", help="Gain whose side of 1 is told.", autocompletion=lambda: list(SHORT)
+            "--gain", help="Gain whose side of 1 is printed.", autocompletion=lambda: list(SHORT)
         ),
     ] = None,
     prompts: Prompts = None,
@@ -201,7 +200,7 @@ def do(
     `thermostats do my-model "without every block"`
     """
     chosen = parsed(set_ or (), SETTINGS)
-    change_model = _function("do")
+    change_model = _load_function("do")
     rows = change_model(
         model,
         what,
@@ -214,13 +213,13 @@ def do(
         dtype=dtype,
         **chosen,
     )
-    records = _records(rows)
+    records = _list_records(rows)
     if as_json:
         print_json(records)
         return
     columns = ("what", "kl", "kl_lower", "kl_upper", "ce_before", "ce_after", "beyond", "size")
     print_rows([{name: row[name] for name in columns} for row in records], columns, digits=DIGITS)
-    moved = [each for row in records for each in _moved(row)]
+    moved = [each for row in records for each in _list_moved(row)]
     if moved:
         print_rows(moved, ["what", "quantity", "before", "after", "ratio"], digits=DIGITS)
     else:
@@ -236,7 +235,7 @@ def _check_figure(figure: Path) -> None:
     figure_file(figure)
 
 
-def _function(name: str) -> Any:
+def _load_function(name: str) -> Any:
     """A function of the module that changes models. Raises UsageError where the extra is not
     installed."""
     try:
@@ -246,7 +245,7 @@ def _function(name: str) -> Any:
     return getattr(interventions, name)
 
 
-def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _list_records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as dicts, what is empty as None, and numbers kept as text as numbers."""
     from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
 
@@ -254,14 +253,14 @@ def _records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return [{**row, **{name: json.loads(str(row[name])) for name in kept}} for row in records(rows)]
 
 
-def _curve_row(row: dict[str, Any]) -> dict[str, Any]:
+def _describe_point(row: dict[str, Any]) -> dict[str, Any]:
     """What is printed of one point of a price curve."""
     columns = ("operation", "target", "gain_after", "beyond", "kl", "kl_lower", "kl_upper")
     rise = row["ce_after"] - row["ce_before"]
     return {**{name: row[name] for name in columns}, "ce_rise": rise, "size": row["size"]}
 
 
-def _sentences(rows: list[dict[str, Any]]) -> list[str]:
+def _write_sentences(rows: list[dict[str, Any]]) -> list[str]:
     """The price curve in words: floor, targets and whether they were reached."""
     floor = next((row for row in rows if row["operation"] == "floor"), None)
     lines = []
@@ -269,7 +268,7 @@ def _sentences(rows: list[dict[str, Any]]) -> list[str]:
         if row["operation"] != "steer":
             continue
         reached = abs(row["gain_after"] / row["target"] - 1) <= REACHED
-        end = "" if reached else "; the target was not reached within 0.5 %: more steps or texts"
+        end = "" if reached else "; the target was not reached within 0.5%: more steps or texts"
         lines.append(
             f"{row['gain']} {row['gain_before']:.4g} to {row['gain_after']:.4g}: at most "
             f"{row['kl']:.2g} nats "
@@ -282,7 +281,7 @@ def _sentences(rows: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _moved(row: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_moved(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Numbers that a change moved, by name; those of single blocks are left to `--json`."""
     before, after = row["gains_before"], row["gains_after"]
     return [

@@ -55,31 +55,31 @@ def _parse(word: str, depth: int) -> Action:
     if found is not None:
         what, first, last, sign, number = found.groups()
         if what == "block" and first is None:
-            raise _none(word, "a block is named by its number")
+            raise _build_error(word, "a block is named by its number")
         amount = float(number)
         if sign == "/":
             if amount == 0:
-                raise _none(word, "nothing is divided by 0")
+                raise _build_error(word, "nothing is divided by 0")
             amount = 1 / amount
-        return Action(what, _numbers(word, first, last, depth), amount)
+        return Action(what, _number_blocks(word, first, last, depth), amount)
     found = LEFT_OUT.fullmatch(word)
     if found is not None:
-        return Action("block", _numbers(word, found[1], found[2], depth), 0.0)
+        return Action("block", _number_blocks(word, found[1], found[2], depth), 0.0)
     found = SHIFTED.fullmatch(word)
     if found is not None:
         number = float(found[3]) * (-1 if found[2] == "-" else 1)
-        place = (0,) if found[1] is None else _numbers(word, found[1], None, depth)
+        place = (0,) if found[1] is None else _number_blocks(word, found[1], None, depth)
         return Action("stream", place, number)
-    raise _none(word, "no such change of a model")
+    raise _build_error(word, "no such change of a model")
 
 
-def _none(word: str, what: str) -> UsageError:
+def _build_error(word: str, what: str) -> UsageError:
     return UsageError(
         what, got=repr(word), allowed=EXAMPLES, next_step='thermostats do FOLDER "W_V * 2"'
     )
 
 
-def _numbers(word: str, first: str | None, last: str | None, depth: int) -> tuple[int, ...]:
+def _number_blocks(word: str, first: str | None, last: str | None, depth: int) -> tuple[int, ...]:
     """Blocks from one to another, all where none is named."""
     if first is None:
         return tuple(range(1, depth + 1))
@@ -90,7 +90,7 @@ def _numbers(word: str, first: str | None, last: str | None, depth: int) -> tupl
     return tuple(range(one, other + 1))
 
 
-def each_alone(text: str, depth: int) -> list[str]:
+def expand_action(text: str, depth: int) -> list[str]:
     """The changes that a text stands for: one for every block where each is left out in turn, else
     itself."""
     if text.strip() == EVERY_BLOCK:
@@ -99,7 +99,7 @@ def each_alone(text: str, depth: int) -> list[str]:
 
 
 @torch.no_grad()
-def changed_model(base: Decoder, actions: Sequence[Action]) -> Decoder:
+def change_model(base: Decoder, actions: Sequence[Action]) -> Decoder:
     """A copy of a model with changes; blocks and streams are changed by hooks, which stay on the
     copy.
 
@@ -112,7 +112,7 @@ def changed_model(base: Decoder, actions: Sequence[Action]) -> Decoder:
         elif action.what == "block":
             for number in action.blocks:
                 changed.blocks[number - 1].register_forward_hook(
-                    _writing(action.amount), with_kwargs=True
+                    _scale_write(action.amount), with_kwargs=True
                 )
         else:
             _shift_stream(changed, action)
@@ -160,14 +160,14 @@ def _scale_values(changed: Decoder, block: nn.Module, number: int, amount: float
 Hook = Callable[..., Any]
 
 
-def _writing(amount: float) -> Hook:
+def _scale_write(amount: float) -> Hook:
     """A hook that multiplies what a block writes to the stream by a number."""
 
     def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         before = input_of(args, kwargs)
         after = tensor_of(output)
         new = before if amount == 0 else before + amount * (after - before)
-        return _with_states(output, new)
+        return _replace_states(output, new)
 
     return hook
 
@@ -182,7 +182,7 @@ def _shift_stream(changed: Decoder, action: Action) -> None:
         return args, {**kwargs, "hidden_states": new}
 
     def leaving(_module: nn.Module, _args: Any, output: Any) -> Any:
-        return _with_states(output, tensor_of(output) + action.amount)
+        return _replace_states(output, tensor_of(output) + action.amount)
 
     (number,) = action.blocks
     if number == 0:
@@ -191,6 +191,6 @@ def _shift_stream(changed: Decoder, action: Action) -> None:
         changed.blocks[number - 1].register_forward_hook(leaving)
 
 
-def _with_states(output: Any, new: Any) -> Any:
+def _replace_states(output: Any, new: Any) -> Any:
     """What a block returned with other hidden states."""
     return new if isinstance(output, torch.Tensor) else (new, *output[1:])

@@ -20,10 +20,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering import copy_model
-from thermostats.measurement.stream_logs import log_gain, read_stream, text_means
+from thermostats.measurement.stream_logs import average_texts, read_stream, take_log_gain
 
 
-def fisher_stiffness(
+def compute_stiffness(
     base: Decoder, texts: Texts, gain: str, *, iterations: int = 300, damping: float = 0.0
 ) -> list[float]:
     """k after each iteration, nats a token per squared log distance; the last is the least upper
@@ -37,41 +37,41 @@ def fisher_stiffness(
     with torch.no_grad():
         log_p = read_stream(places, texts).logits.log_softmax(dim=-1)
     with sdpa_kernel(SDPBackend.MATH):
-        slope = _gain_slope(places, texts, gain, weights)
-        gradient = _kl_gradient(places, texts, log_p.exp(), weights)
+        slope = _differentiate_gain(places, texts, gain, weights)
+        gradient = _differentiate_kl(places, texts, log_p.exp(), weights)
 
         def product(vector: Tensor) -> Tensor:
             along = (gradient @ vector.detach()).sum()
             turned = torch.autograd.grad(along, weights, retain_graph=True)
-            return _flat(turned) + damping * vector
+            return _flatten(turned) + damping * vector
 
         solved = _solve(product, slope, iterations)
     return [0.5 / float(reach) for reach in solved]
 
 
-def _flat(parts: Sequence[Tensor]) -> Tensor:
+def _flatten(parts: Sequence[Tensor]) -> Tensor:
     return torch.cat([part.reshape(-1) for part in parts])
 
 
-def _gain_slope(
+def _differentiate_gain(
     places: Decoder, texts: Texts, gain: str, weights: Sequence[torch.nn.Parameter]
 ) -> Tensor:
     """∇g (weights)."""
     later = texts.later.double()
     logs = read_stream(places, texts)
-    mean = text_means(log_gain(gain, logs, later), later).mean()
+    mean = average_texts(take_log_gain(gain, logs, later), later).mean()
     slopes = torch.autograd.grad(mean, weights, allow_unused=True, materialize_grads=True)
-    return _flat(slopes)
+    return _flatten(slopes)
 
 
-def _kl_gradient(
+def _differentiate_kl(
     places: Decoder, texts: Texts, p: Tensor, weights: Sequence[torch.nn.Parameter]
 ) -> Tensor:
     """∇ KL(p‖q) at rest, where it is 0, with its graph (weights)."""
     later = texts.later.double()
     log_q = read_stream(places, texts).logits.log_softmax(dim=-1)
     kl = -((p * log_q).sum(dim=-1) * later).sum() / later.sum()
-    return _flat(torch.autograd.grad(kl, weights, create_graph=True))
+    return _flatten(torch.autograd.grad(kl, weights, create_graph=True))
 
 
 def _solve(product: Callable[[Tensor], Tensor], slope: Tensor, iterations: int) -> list[Tensor]:

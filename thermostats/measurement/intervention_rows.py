@@ -14,7 +14,13 @@ import pandas as pd
 
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.plan import MeasurementPlan, recorded_rows
-from thermostats.measurement.prices import Reading, beyond, price_columns, read_texts, relative_change
+from thermostats.measurement.prices import (
+    Reading,
+    count_crossed,
+    describe_price,
+    measure_change,
+    read_texts,
+)
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.session import PACKAGES
 from thermostats.measurement.steering import Goal
@@ -78,7 +84,7 @@ class Subject:
         """KL of a changed model on the held-out texts, nats a token."""
         return read_texts(changed, self.held_out, self.base).price
 
-    def row(self, changed: Decoder, gain: str, facts: Mapping[str, Any]) -> Row:
+    def describe_change(self, changed: Decoder, gain: str, facts: Mapping[str, Any]) -> Row:
         """The row of an intervention but for its run: what it cost, and facts of what was done.
 
         Raises ThermostatsError where the changed model's numbers are not finite.
@@ -86,17 +92,17 @@ class Subject:
         after = read_texts(changed, self.held_out, self.base)
         seed = int(facts["seed"])
         row: Row = {
-            "size": relative_change(self.base, changed),
+            "size": measure_change(self.base, changed),
             "n_held_out": len(self.held_out),
             "n_tokens": int(self.held_out.lengths.max()),
             "n_train": 0 if self.trained is None else len(self.trained),
             "gain_start": self.start(gain) if gain else None,
-            **price_columns(self.before, after, gain, seed),
-            **self._on_real_texts(changed, gain),
+            **describe_price(self.before, after, gain, seed),
+            **self._read_real_texts(changed, gain),
         }
         return {**row, **facts, "missing": ""}
 
-    def _on_real_texts(self, changed: Decoder, gain: str) -> Row:
+    def _read_real_texts(self, changed: Decoder, gain: str) -> Row:
         if self.real is None or self.real_before is None:
             return {"real_texts": ""}
         row: Row = {
@@ -106,17 +112,17 @@ class Subject:
         }
         if gain:
             prompts = read_texts(changed, self.real.prompts)
-            row["prompts_beyond"] = beyond(self.before.gain(gain), prompts.logs[gain])
-            row["prompts_last_beyond"] = beyond(self.before.gain(gain), prompts.last[gain])
+            row["prompts_beyond"] = count_crossed(self.before.gain(gain), prompts.logs[gain])
+            row["prompts_last_beyond"] = count_crossed(self.before.gain(gain), prompts.last[gain])
         return row
 
 
-def steering_facts(goal: Goal, spec: SteeringSpec, steps: int, rate: float) -> Row:
+def describe_steering(goal: Goal, spec: SteeringSpec, steps: int, rate: float) -> Row:
     """Columns that say what a training was."""
     settings = spec.settings
     aimed = goal.target is not None
     return {
-        "intervention": steering_name(goal, spec, rate),
+        "intervention": name_steering(goal, spec, rate),
         "operation": "steer" if aimed else "floor",
         "what": ", ".join(spec.only),
         "gain": goal.gain if aimed else "",
@@ -130,7 +136,7 @@ def steering_facts(goal: Goal, spec: SteeringSpec, steps: int, rate: float) -> R
     }
 
 
-def steering_name(goal: Goal, spec: SteeringSpec, rate: float) -> str:
+def name_steering(goal: Goal, spec: SteeringSpec, rate: float) -> str:
     """What a training is called: everything that its numbers depend on, the run apart."""
     settings = spec.settings
     aim = "floor" if goal.target is None else f"{goal.gain} to {goal.target!r}"
@@ -148,21 +154,23 @@ def steering_name(goal: Goal, spec: SteeringSpec, rate: float) -> str:
     return "; ".join([*words, f"seed {spec.seed}"])
 
 
-def action_facts(text: str, gain: str, settings: SteeringSettings, seed: int) -> Row:
+def describe_action(text: str, gain: str, settings: SteeringSettings, seed: int) -> Row:
     """Columns that say what a change without training was."""
     words = f"do {text}; {gain}; {settings.held_out} texts of {settings.tokens}; seed {seed}"
     facts: Row = {"intervention": words, "operation": "do", "what": text, "gain": gain}
     return {**facts, "seed": seed, "steps": 0, "every": ""}
 
 
-def tuning_facts(words: str, gain: str, settings: SteeringSettings, steps: int, seed: int) -> Row:
+def describe_tuning(
+    words: str, gain: str, settings: SteeringSettings, steps: int, seed: int
+) -> Row:
     """Columns that say what a model was tuned on, with no gain in mind."""
     name = f"tune {words}; {gain}; {settings.held_out} texts of {settings.tokens}; seed {seed}"
     facts: Row = {"intervention": name, "operation": "tune", "what": words, "gain": gain}
     return {**facts, "seed": seed, "steps": steps, "every": ""}
 
 
-def intervention_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row:
+def describe_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row:
     """The row of `runs` of interventions on a model: what identifies it."""
     row = {
         "model_id": planned.folder.model_id,
@@ -190,7 +198,7 @@ class RowKeeper:
     sampled: bool
     frames: list[pd.DataFrame] = field(default_factory=list)
 
-    def finished(self, name: str) -> bool:
+    def take_row(self, name: str) -> bool:
         """Whether an intervention has a row already, which is then taken over."""
         if self.data is None:
             return False
@@ -202,18 +210,18 @@ class RowKeeper:
 
     def keep(self, row: Row, seconds: float) -> None:
         """Take a row, and join it where there is a folder."""
-        frame = frame_of_rows([{**row, "run_id": self.run["run_id"]}])
+        frame = build_frame([{**row, "run_id": self.run["run_id"]}])
         if self.data is not None:
-            join([*self._about(seconds), frame], data=self.data)
+            join([*self._describe_model(seconds), frame], data=self.data)
         self.frames.append(frame)
 
-    def rows(self) -> pd.DataFrame:
+    def join_frames(self) -> pd.DataFrame:
         """All rows of this call in the order in which they were asked for, with model and
         revision."""
         rows = pd.concat(self.frames, ignore_index=True)
         return rows.assign(model_id=self.run["model_id"], revision=self.run["revision"])
 
-    def _about(self, seconds: float) -> Iterator[pd.DataFrame]:
+    def _describe_model(self, seconds: float) -> Iterator[pd.DataFrame]:
         """The model's row and the prompts, where the folder lacks them, and the run's."""
         assert self.data is not None  # noqa: S101 - asked before
         planned = self.planned
@@ -236,7 +244,7 @@ class RowKeeper:
         yield store.validate(pd.DataFrame([{**self.run, **facts, **recorded}]), "runs")
 
 
-def frame_of_rows(rows: list[Row]) -> pd.DataFrame:
+def build_frame(rows: list[Row]) -> pd.DataFrame:
     """Rows as a frame of the table `interventions`; what a row leaves out is empty."""
     types = dtypes(TABLE)
     empty = {label: None if kind in (FLOAT, INTEGER) else "" for label, kind in types.items()}

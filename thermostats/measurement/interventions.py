@@ -16,27 +16,27 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, listed, reason, unknown
-from thermostats.measurement.actions import changed_model, each_alone, is_stored, parse_actions
+from thermostats.measurement.actions import change_model, expand_action, is_stored, parse_actions
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.intervention_rows import (
     RowKeeper,
     Subject,
-    action_facts,
-    frame_of_rows,
-    steering_facts,
-    steering_name,
+    build_frame,
+    describe_action,
+    describe_steering,
+    name_steering,
 )
 from thermostats.measurement.opened_models import ModelRequest, OpenedModel, announce, open_model
-from thermostats.measurement.prices import matrix_norms, merged_json
+from thermostats.measurement.prices import measure_matrices, merge_json
 from thermostats.measurement.session import Bars, ProgressLines
 from thermostats.measurement.steering import BaseOutputs, Goal, Progress, steer_model
 from thermostats.measurement.steering_spec import (
     FACTORS,
     SteeringSettings,
     SteeringSpec,
+    choose_settings,
     find_gain,
-    mirror,
-    settings_of,
+    mirror_target,
 )
 from thermostats.measurement.stream_logs import check_gain
 from thermostats.tables.folders import begun, own_folder
@@ -71,7 +71,7 @@ def steer(
     price curve.
 
     A copy q of the model p minimises mean KL(p‖q) + w (log g − log t)² on texts that p sampled
-    itself. A row says KL and cross-entropy on further such texts, with 95 % bootstrap intervals,
+    itself. A row says KL and cross-entropy on further such texts, with 95% bootstrap intervals,
     every gain before and after, the share of texts whose gain is beyond 1, and the relative change
     of the weights. With every target comes its mirror g²/t, as far on the other side of where the
     gain was, and once the floor: the same steps without a target. A price is an upper bound: more
@@ -97,32 +97,32 @@ def steer(
     Raises UsageError for what cannot be asked of a model, DataError or ThermostatsError where it
     cannot be loaded or a training diverges, of which there is no row.
     """
-    model, tokenizer, data = _in_order(model, tokenizer, data)
+    model, tokenizer, data = _order_arguments(model, tokenizer, data)
     _check_settings(settings, "steer")
-    spec = SteeringSpec.checked(
+    spec = SteeringSpec.build(
         gain,
         to,
         only=listed(only, "only") or (),
         rank=rank,
         least_change=until,
         seed=seed,
-        settings=settings_of(settings),
+        settings=choose_settings(settings),
     )
-    saving = _saving(save, model)
-    request = _request(model, tokenizer, data, prompts, dtype, settings)
+    saving = _check_place(save, model)
+    request = _build_request(model, tokenizer, data, prompts, dtype, settings)
     reads_texts = prompts is not None or also is not None
-    with _folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
+    with _begin_folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
         check_gain(spec.gain, opened.base)
-        display = _display()
+        display = _choose_display()
         trainings = 1 + 2 * len(spec.targets) if spec.targets else 1 + len(FACTORS)
         announce(opened, spec, trainings, display.show)
         if dry_run:
-            return _no_rows()
+            return _build_empty()
         with display.bars:
-            curve = PriceCurve.begun(opened, spec, also, saving)
-            for goal in curve.goals():
-                curve.take(goal, _reporting(display, opened.label, goal))
-        return curve.keeper.rows()
+            curve = PriceCurve.begin(opened, spec, also, saving)
+            for goal in curve.list_goals():
+                curve.take(goal, _report_steps(display, opened.label, goal))
+        return curve.keeper.join_frames()
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class PriceCurve:
     saving: Path | None = None
 
     @classmethod
-    def begun(
+    def begin(
         cls,
         opened: OpenedModel,
         spec: SteeringSpec,
@@ -146,20 +146,20 @@ class PriceCurve:
         saving: Path | None = None,
     ) -> PriceCurve:
         """The curve of a model that is open, its texts sampled and read."""
-        trained, held_out = opened.texts(spec.settings, spec.seed)
-        real = None if also is None else opened.real_texts(also)
+        trained, held_out = opened.split_samples(spec.settings, spec.seed)
+        real = None if also is None else opened.read_texts(also)
         subject = Subject.read(opened.base, trained, held_out, real)
         outputs = BaseOutputs(opened.base, trained)
-        return cls(opened, subject, spec, outputs, opened.row_keeper(), saving)
+        return cls(opened, subject, spec, outputs, opened.keep_rows(), saving)
 
-    def goals(self) -> list[Goal]:
+    def list_goals(self) -> list[Goal]:
         """The floor, then every target with its mirror, each once."""
         gain = self.spec.gain
         start = self.subject.start(gain)
         targets = self.spec.targets or tuple(start * factor for factor in FACTORS)
         wanted: list[float] = []
         for target in targets:
-            for each in (target, mirror(start, target)):
+            for each in (target, mirror_target(start, target)):
                 if not any(abs(each / other - 1) < 1e-9 for other in wanted):
                     wanted.append(each)
         return [Goal(gain, None), *(Goal(gain, target) for target in wanted)]
@@ -167,10 +167,10 @@ class PriceCurve:
     def take(self, goal: Goal, progress: Progress | None = None) -> None:
         """Train a copy to a goal and keep its row, and the copy where asked for; not what is there
         already."""
-        rate = self.spec.settings.rate_of(self.opened.width)
-        name = steering_name(goal, self.spec, rate)
-        place = self._place(goal)
-        if (place is None or place.is_dir()) and self.keeper.finished(name):
+        rate = self.spec.settings.scale_rate(self.opened.width)
+        name = name_steering(goal, self.spec, rate)
+        place = self._find_place(goal)
+        if (place is None or place.is_dir()) and self.keeper.take_row(name):
             return
         began = perf_counter()
         steered = steer_model(
@@ -179,16 +179,16 @@ class PriceCurve:
             goal,
             self.spec,
             self.subject.price,
-            state=self._state(name),
+            state=self._find_state(name),
             progress=progress,
         )
-        facts = steering_facts(goal, self.spec, steered.steps, rate)
-        row = self.subject.row(steered.decoder, facts["gain"], facts)
+        facts = describe_steering(goal, self.spec, steered.steps, rate)
+        row = self.subject.describe_change(steered.decoder, facts["gain"], facts)
         if place is not None:
             save_model(steered.decoder, self.opened.loaded.tokenizer, place)
         self.keeper.keep(row, perf_counter() - began)
 
-    def _state(self, name: str) -> Path | None:
+    def _find_state(self, name: str) -> Path | None:
         """The file by which an interrupted training is resumed; None where there is no data
         folder."""
         data = self.opened.request.data
@@ -197,7 +197,7 @@ class PriceCurve:
         digest = hashlib.sha256(f"{self.keeper.run['run_id']}\n{name}".encode()).hexdigest()[:16]
         return data / STATES / f"{digest}.pt"
 
-    def _place(self, goal: Goal) -> Path | None:
+    def _find_place(self, goal: Goal) -> Path | None:
         """Where the model of a goal is saved; None where it is not: floors and mirrors are not
         asked for."""
         if self.saving is None or goal.target is None:
@@ -239,37 +239,37 @@ def do(
     the spectral norms of W_V and W_O and their ratio. Raises as `steer`.
     """
     texts = listed(what, "what") or []
-    model, tokenizer, data = _in_order(model, tokenizer, data)
+    model, tokenizer, data = _order_arguments(model, tokenizer, data)
     _check_settings(settings, "do")
-    chosen = settings_of(settings)
-    saving = _saving(save, model)
-    request = _request(model, tokenizer, data, prompts, dtype, settings)
+    chosen = choose_settings(settings)
+    saving = _check_place(save, model)
+    request = _build_request(model, tokenizer, data, prompts, dtype, settings)
     reads_texts = prompts is not None or also is not None
-    with _folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
+    with _begin_folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
         depth = len(opened.base.blocks)
-        wanted = [each for text in texts for each in each_alone(text, depth)]
+        wanted = [each for text in texts for each in expand_action(text, depth)]
         changes = {text: parse_actions(text, depth) for text in wanted}
         if saving is not None and not (len(changes) == 1 and all(map(is_stored, changes.values()))):
             what_ = "only one change of W_V and W_O can be saved: others are no change of weights"
             raise UsageError(what_, where="save", got="; ".join(wanted), allowed="W_V * 2")
         of_gain = find_gain(gain or ("penultimate_gain" if depth > 1 else "last_gain"))
         check_gain(of_gain, opened.base)
-        real = None if also is None else opened.real_texts(also)
-        held_out = opened.held_out(chosen, seed)
+        real = None if also is None else opened.read_texts(also)
+        held_out = opened.hold_out(chosen, seed)
         subject = Subject.read(opened.base, None, held_out, real)
-        keeper = opened.row_keeper()
-        norms = matrix_norms(opened.base)
+        keeper = opened.keep_rows()
+        norms = measure_matrices(opened.base)
         for text, actions in changes.items():
             began = perf_counter()
-            changed = changed_model(opened.base, actions)
-            facts = action_facts(text, of_gain, chosen, seed)
-            row = subject.row(changed, of_gain, facts)
-            row = with_norms(row, norms, matrix_norms(changed))
+            changed = change_model(opened.base, actions)
+            facts = describe_action(text, of_gain, chosen, seed)
+            row = subject.describe_change(changed, of_gain, facts)
+            row = add_norms(row, norms, measure_matrices(changed))
             if saving is not None:
                 save_model(changed, opened.loaded.tokenizer, saving)
-            if not keeper.finished(facts["intervention"]):
+            if not keeper.take_row(facts["intervention"]):
                 keeper.keep(row, perf_counter() - began)
-        return keeper.rows()
+        return keeper.join_frames()
 
 
 def save_model(places: Decoder, tokenizer: Any, folder: Path) -> None:
@@ -290,7 +290,7 @@ def save_model(places: Decoder, tokenizer: Any, folder: Path) -> None:
         raise DataError("cannot save the model", where=folder, got=reason(error)) from error
 
 
-def _in_order(model: Any, tokenizer: Any, data: Any) -> tuple[Any, Any, Any]:
+def _order_arguments(model: Any, tokenizer: Any, data: Any) -> tuple[Any, Any, Any]:
     """Model, tokenizer and data folder, where a named model has its folder in the tokenizer's
     place."""
     named = isinstance(model, (str, Path))
@@ -307,7 +307,7 @@ def _check_settings(settings: Mapping[str, Any], function: str) -> None:
             raise unknown("no such setting", name, allowed, where=function)
 
 
-def _request(
+def _build_request(
     model: Any, tokenizer: Any, data: Any, prompts: Any, dtype: str, settings: Mapping[str, Any]
 ) -> ModelRequest:
     """What is asked for, with the folder of rows where one is named."""
@@ -322,13 +322,13 @@ def _request(
 
 
 @contextmanager
-def _folder(data: Path | None) -> Iterator[None]:
-    """The data folder, begun where it is new."""
+def _begin_folder(data: Path | None) -> Iterator[None]:
+    """The data folder, made where it is new."""
     with nullcontext() if data is None else begun(data):
         yield
 
 
-def _saving(save: str | Path | None, model: Any) -> Path | None:
+def _check_place(save: str | Path | None, model: Any) -> Path | None:
     """Where to save to. Raises UsageError for a folder with something in it, or the model's own."""
     if save is None:
         return None
@@ -352,26 +352,26 @@ def _is_saved(folder: Path) -> bool:
     )
 
 
-def _display() -> Any:
+def _choose_display() -> Any:
     """Progress on standard error: bars on a terminal, else lines."""
     return Bars() if looked_at() and sys.stderr.isatty() else ProgressLines(every=20.0)
 
 
-def _reporting(display: Any, label: str, goal: Goal) -> Progress:
+def _report_steps(display: Any, label: str, goal: Goal) -> Progress:
     """What is called with steps done and in all, of one goal."""
     aim = "floor" if goal.target is None else f"{goal.gain} to {goal.target:.4g}"
     report: Callable[[str, str, int, int], None] = display.report
     return lambda done, total: report(label, aim, done, total)
 
 
-def _no_rows() -> pd.DataFrame:
+def _build_empty() -> pd.DataFrame:
     """The table's columns without rows."""
-    return frame_of_rows([]).assign(model_id="", revision="")
+    return build_frame([]).assign(model_id="", revision="")
 
 
-def with_norms(
+def add_norms(
     row: dict[str, Any], before: Mapping[str, float], after: Mapping[str, float]
 ) -> dict[str, Any]:
     """A row whose gains before and after also have norms of W_V and W_O."""
     columns = {"gains_before": before, "gains_after": after}
-    return {**row, **{name: merged_json(row[name], more) for name, more in columns.items()}}
+    return {**row, **{name: merge_json(row[name], more) for name, more in columns.items()}}

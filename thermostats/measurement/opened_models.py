@@ -16,15 +16,30 @@ from thermostats.measurement.checkpoint import geometry
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import check_same, in_memory_spec, plain_model, prompt_set
 from thermostats.measurement.gguf_parts import is_gguf
-from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, intervention_run
+from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, describe_run
 from thermostats.measurement.loading import Loaded, load
-from thermostats.measurement.plan import ITEM, RATE, MeasurementPlan, gib, memory_available, pass_bytes, plan
+from thermostats.measurement.plan import (
+    ITEM,
+    RATE,
+    MeasurementPlan,
+    gib,
+    memory_available,
+    pass_bytes,
+    plan,
+)
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.proof import check_proof
-from thermostats.measurement.sampled_texts import Texts, first_token, sample_texts, split_prompts, split_texts, texts_of
+from thermostats.measurement.sampled_texts import (
+    Texts,
+    find_first_token,
+    pad_texts,
+    sample_texts,
+    split_prompts,
+    split_texts,
+)
 from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec, check_device, check_here, check_set, spec_of
-from thermostats.measurement.steering import rows_at_once
+from thermostats.measurement.steering import count_rows
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec
 from thermostats.tables.folders import begun_or_shipped
 from thermostats.tables.schemas import OURS
@@ -59,7 +74,7 @@ class ModelRequest:
     tokenizer: Any
     data: Path | None
     prompts: Any
-    """Texts in the place of the model's own samples; None: these."""
+    """Texts instead of the model's own samples; None: these."""
     dtype: str
     device: str = "auto"
     name: str = ""
@@ -95,39 +110,39 @@ class OpenedModel:
         """Whether its texts are its own samples."""
         return self.request.prompts is None
 
-    def row_keeper(self) -> RowKeeper:
+    def keep_rows(self) -> RowKeeper:
         """Where rows of interventions on it go."""
-        run = intervention_run(self.planned, sampled=self.sampled, source=self.request.source)
+        run = describe_run(self.planned, sampled=self.sampled, source=self.request.source)
         return RowKeeper(self.planned, run, self.loaded.device, self.request.data, self.sampled)
 
-    def texts(self, settings: SteeringSettings, seed: int) -> tuple[Texts, Texts]:
+    def split_samples(self, settings: SteeringSettings, seed: int) -> tuple[Texts, Texts]:
         """Texts to train on and texts held out: its own samples, or a user's prompts."""
         if not self.sampled:
-            return split_prompts(self._tokenised(), seed)
+            return split_prompts(self._tokenise_prompts(), seed)
         count = settings.texts + settings.held_out
-        texts = self.samples(count, settings.tokens, seed)
+        texts = self.sample(count, settings.tokens, seed)
         return split_texts(texts, settings.held_out, seed)
 
-    def held_out(self, settings: SteeringSettings, seed: int) -> Texts:
+    def hold_out(self, settings: SteeringSettings, seed: int) -> Texts:
         """Texts that a change without training is measured on."""
         if not self.sampled:
-            return texts_of([prompt.token_ids for prompt in self._tokenised()])
-        return self.samples(settings.held_out, settings.tokens, seed)
+            return pad_texts([prompt.token_ids for prompt in self._tokenise_prompts()])
+        return self.sample(settings.held_out, settings.tokens, seed)
 
-    def samples(self, count: int, tokens: int, seed: int) -> Texts:
+    def sample(self, count: int, tokens: int, seed: int) -> Texts:
         """So many of its own samples."""
-        first = first_token(self.base, self.loaded.tokenizer)
+        first = find_first_token(self.base, self.loaded.tokenizer)
         return sample_texts(self.base, count, tokens, first, seed)
 
-    def real_texts(self, name: str | Path) -> RealTexts:
+    def read_texts(self, name: str | Path) -> RealTexts:
         """A prompt set or a file of texts, as the model reads it."""
         rows = load_prompts(str(name), begun_or_shipped(self.request.data))
         pairs = rows[["prompt_id", "text"]].itertuples(index=False, name=None)
         prompts, _ = tokenise(self.loaded.tokenizer, pairs)
-        texts = texts_of([prompt.token_ids for prompt in prompts])
+        texts = pad_texts([prompt.token_ids for prompt in prompts])
         return RealTexts(str(rows["prompt_set"].iloc[0]), texts, texts)
 
-    def _tokenised(self) -> Sequence[Any]:
+    def _tokenise_prompts(self) -> Sequence[Any]:
         pairs = self.planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
         return tokenise(self.loaded.tokenizer, pairs)[0]
 
@@ -146,7 +161,7 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
     quiet()
     tables = begun_or_shipped(request.data)
     with TemporaryDirectory(prefix="thermostats-") as temporary:
-        spec = _spec(request, Path(temporary))
+        spec = _build_spec(request, Path(temporary))
         if request.prompts is not None:
             check_set(spec.prompts, tables)
         planned = plan(spec, tables)
@@ -160,7 +175,7 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
         yield OpenedModel(request, planned, loaded)
 
 
-def _spec(request: ModelRequest, place: Path) -> RunSpec:
+def _build_spec(request: ModelRequest, place: Path) -> RunSpec:
     """The spec of a model as `measure` has it, gains alone."""
     prompts = "core" if request.prompts is None else prompt_set(request.prompts, place)
     fields: dict[str, Any] = {
@@ -214,7 +229,7 @@ def _check_decoder(places: Decoder) -> None:
 
 def check_room(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
     """Bytes that training takes. Raises TransientError where they are more than are free."""
-    needed = training_bytes(opened, spec, tokens)
+    needed = estimate_memory(opened, spec, tokens)
     free = memory_available(opened.base.device)
     if free is not None and needed > free:
         what = "not enough memory to train the model"
@@ -228,7 +243,7 @@ def check_room(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
     return needed
 
 
-def training_bytes(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
+def estimate_memory(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
     """About how many bytes training takes: five times the weights, and what a pass keeps of every
     block.
 
@@ -236,16 +251,16 @@ def training_bytes(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
     """
     base = opened.base
     item = ITEM[opened.request.dtype]
-    weights = _weights(base) * item
+    weights = _count_weights(base) * item
     copies = COPIES if spec.rank is None else 2
-    rows = min(spec.settings.batch, rows_at_once(base, tokens))
+    rows = min(spec.settings.batch, count_rows(base, tokens))
     size = {"rows": rows, "n": tokens, "item": item, "prompts": rows * tokens}
     of_pass = pass_bytes(base.entry, base.config, eager=False, **size)
     inner = pass_bytes(base.entry, base.config, eager=False, **{**size, "prompts": 0})
     return copies * weights + of_pass + (len(base.blocks) - 1) * inner
 
 
-def _weights(base: Decoder) -> int:
+def _count_weights(base: Decoder) -> int:
     return sum(parameter.numel() for parameter in base.model.parameters())
 
 
@@ -257,7 +272,7 @@ def announce(
     settings = spec.settings
     base = opened.base
     kind = "cpu" if base.device.type == "cpu" else "accelerator"
-    operations = PASSES * _weights(base) * settings.batch * (settings.tokens + 1)
+    operations = PASSES * _count_weights(base) * settings.batch * (settings.tokens + 1)
     step = operations / RATE[kind] + BLOCK_SECONDS * len(base.blocks)
     minutes = trainings * settings.steps * step / 60
     memory = check_room(opened, spec, settings.tokens + 1)
@@ -270,6 +285,6 @@ def announce(
         say(HALF.format(dtype=opened.request.dtype))
 
 
-def _round(minutes: float) -> str:
+def _round_minutes(minutes: float) -> str:
     """Minutes to two digits, whole from ten on."""
     return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.2g}"

@@ -3,7 +3,7 @@ after, intervals.
 
     kl = Σ_texts Σ_tokens KL(p‖q) / Σ tokens,   the first token of a text left out
 
-Intervals are 95 % by the percentile bootstrap over texts (Efron and Tibshirani 1993).
+Intervals are 95% by the percentile bootstrap over texts (Efron and Tibshirani 1993).
 """
 
 from __future__ import annotations
@@ -23,8 +23,13 @@ from thermostats.measurement.checkpoint import split
 from thermostats.measurement.forward import Decoder, attends, submodule
 from thermostats.measurement.lookup import of_layer
 from thermostats.measurement.sampled_texts import Texts
-from thermostats.measurement.steering import divergence, rows_at_once
-from thermostats.measurement.stream_logs import log_gain, named_gains, read_stream, text_means
+from thermostats.measurement.steering import compute_kl, count_rows
+from thermostats.measurement.stream_logs import (
+    average_texts,
+    list_gains,
+    read_stream,
+    take_log_gain,
+)
 
 Array = NDArray[np.float64]
 DRAWS, LEVEL = 2000, 0.95
@@ -77,8 +82,7 @@ def read_texts(decoder: Decoder, texts: Texts, base: Decoder | None = None) -> R
     Raises ThermostatsError where a model's numbers are not finite.
     """
     parts = [
-        _read(decoder, part, base)
-        for part in texts.parts(rows_at_once(decoder, texts.ids.shape[1]))
+        _read(decoder, part, base) for part in texts.parts(count_rows(decoder, texts.ids.shape[1]))
     ]
     names = parts[0].logs
     whole = Reading(
@@ -106,32 +110,32 @@ def _read(decoder: Decoder, texts: Texts, base: Decoder | None) -> Reading:
     each = torch.zeros_like(counted)
     if base is not None:
         log_p = read_stream(base, texts).logits.double().log_softmax(dim=-1)
-        each = divergence(log_p, log_q)
-    named = {name: log_gain(name, logs, later) for name in named_gains(decoder)}
+        each = compute_kl(log_p, log_q)
+    named = {name: take_log_gain(name, logs, later) for name in list_gains(decoder)}
     ends = (texts.lengths - 1).to(later.device)
     rows = torch.arange(len(texts), device=later.device)
     return Reading(
-        kl=_array((each * counted).sum(dim=-1)),
-        ce=_array((surprise * counted[:, 1:]).sum(dim=-1)),
-        tokens=_array(counted.sum(dim=-1)),
-        logs={name: _array(text_means(values, later)) for name, values in named.items()},
-        last={name: _array(values[rows, ends]) for name, values in named.items()},
+        kl=_convert((each * counted).sum(dim=-1)),
+        ce=_convert((surprise * counted[:, 1:]).sum(dim=-1)),
+        tokens=_convert(counted.sum(dim=-1)),
+        logs={name: _convert(average_texts(values, later)) for name, values in named.items()},
+        last={name: _convert(values[rows, ends]) for name, values in named.items()},
     )
 
 
-def _array(values: Tensor) -> Array:
+def _convert(values: Tensor) -> Array:
     numbers: Array = values.double().cpu().numpy()
     return numbers
 
 
-def beyond(before: float, logs: Array) -> float:
+def count_crossed(before: float, logs: Array) -> float:
     """Share of texts whose gain is on the other side of 1 than a gain was before."""
     crossed = np.sign(logs) == -np.sign(np.log(before))
     return float(crossed.mean())
 
 
-def interval(sums: Array, tokens: Array, seed: int = 0) -> tuple[float, float]:
-    """95 % interval of Σ sums / Σ tokens over texts."""
+def bootstrap_interval(sums: Array, tokens: Array, seed: int = 0) -> tuple[float, float]:
+    """95% interval of Σ sums / Σ tokens over texts."""
     rng = np.random.default_rng([seed, 3])
     drawn = rng.integers(len(sums), size=(DRAWS, len(sums)))
     values = sums[drawn].sum(axis=1) / tokens[drawn].sum(axis=1)
@@ -139,24 +143,24 @@ def interval(sums: Array, tokens: Array, seed: int = 0) -> tuple[float, float]:
     return lower, upper
 
 
-def as_json(numbers: Mapping[str, float] | Array) -> str:
+def write_json(numbers: Mapping[str, float] | Array) -> str:
     """Numbers by name, or a list of them, to seven digits."""
     if isinstance(numbers, Mapping):
-        return json.dumps({name: _short(value) for name, value in numbers.items()})
-    return json.dumps([_short(value) for value in numbers.tolist()])
+        return json.dumps({name: _round(value) for name, value in numbers.items()})
+    return json.dumps([_round(value) for value in numbers.tolist()])
 
 
-def merged_json(text: str, more: Mapping[str, float]) -> str:
+def merge_json(text: str, more: Mapping[str, float]) -> str:
     """Numbers by name as text, with further ones."""
-    return as_json({**json.loads(text), **more})
+    return write_json({**json.loads(text), **more})
 
 
-def _short(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
 @torch.no_grad()
-def matrix_norms(decoder: Decoder) -> dict[str, float]:
+def measure_matrices(decoder: Decoder) -> dict[str, float]:
     """Means over blocks of ‖W_V‖ and ‖W_O‖, and their ratio, as `features` has them; empty where no
     block has both."""
     entry = decoder.entry
@@ -177,7 +181,7 @@ def matrix_norms(decoder: Decoder) -> dict[str, float]:
 
 
 @torch.no_grad()
-def relative_change(base: Decoder, changed: Decoder) -> float:
+def measure_change(base: Decoder, changed: Decoder) -> float:
     """‖W' − W‖ / ‖W‖ over all weights together, tied ones once."""
     before = dict(base.model.named_parameters())
     moved = size = 0.0
@@ -188,13 +192,13 @@ def relative_change(base: Decoder, changed: Decoder) -> float:
     return float(np.sqrt(moved / size)) if size else 0.0
 
 
-def price_columns(before: Reading, after: Reading, gain: str, seed: int) -> dict[str, Any]:
+def describe_price(before: Reading, after: Reading, gain: str, seed: int) -> dict[str, Any]:
     """Columns of a row of `interventions` that say what a change costs on held-out texts.
 
     gain: the gain that the row is about; empty: none.
     """
-    lower, upper = interval(after.kl, after.tokens, seed)
-    rise_lower, rise_upper = interval(after.ce - before.ce, after.tokens, seed)
+    lower, upper = bootstrap_interval(after.kl, after.tokens, seed)
+    rise_lower, rise_upper = bootstrap_interval(after.ce - before.ce, after.tokens, seed)
     columns: dict[str, Any] = {
         "kl": after.price,
         "kl_lower": lower,
@@ -203,9 +207,9 @@ def price_columns(before: Reading, after: Reading, gain: str, seed: int) -> dict
         "ce_after": after.entropy,
         "ce_rise_lower": rise_lower,
         "ce_rise_upper": rise_upper,
-        "gains_before": as_json(before.gains()),
-        "gains_after": as_json(after.gains()),
-        "kl_texts": as_json(after.kl / after.tokens),
+        "gains_before": write_json(before.gains()),
+        "gains_after": write_json(after.gains()),
+        "kl_texts": write_json(after.kl / after.tokens),
     }
     if not gain:
         return columns
@@ -215,5 +219,5 @@ def price_columns(before: Reading, after: Reading, gain: str, seed: int) -> dict
         "gain_after": after.gain(gain),
         "last_before": before.last_gain(gain),
         "last_after": after.last_gain(gain),
-        "beyond": beyond(before.gain(gain), after.logs[gain]),
+        "beyond": count_crossed(before.gain(gain), after.logs[gain]),
     }

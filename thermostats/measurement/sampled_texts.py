@@ -69,14 +69,14 @@ class Texts:
             yield self.part(slice(first, first + rows))
 
 
-def texts_of(rows: Sequence[Sequence[int]]) -> Texts:
+def pad_texts(rows: Sequence[Sequence[int]]) -> Texts:
     """Texts of token ids."""
     tensors = [torch.tensor(row, dtype=torch.long) for row in rows]
     ids = torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True)
     return Texts(ids, torch.tensor([len(row) for row in rows]))
 
 
-def first_token(decoder: Decoder, tokenizer: Any = None) -> int:
+def find_first_token(decoder: Decoder, tokenizer: Any = None) -> int:
     """The token that a model's texts begin with: the tokenizer's, the configuration's, or that of a
     text's end.
 
@@ -107,19 +107,19 @@ def sample_texts(decoder: Decoder, count: int, tokens: int, first: int, seed: in
     room = context(decoder.entry, decoder.config)
     tokens = tokens if room is None else min(tokens, room - 1)
     rows: dict[tuple[int, ...], None] = {}
-    with _seeded(decoder, seed), _plain_sampling(decoder.model, tokens):
+    with _fix_seed(decoder, seed), _sample_plainly(decoder.model, tokens):
         for _ in range(-(-MOST_ROUNDS * count // ROWS)):
-            for row in _sampled(decoder, first):
+            for row in _generate_rows(decoder, first):
                 rows[tuple(row)] = None
             if len(rows) >= count:
-                return texts_of(list(rows)[:count])
+                return pad_texts(list(rows)[:count])
     what = "the model repeats itself: too few different texts were sampled"
     step = "give texts of your own: --prompts FILE, or ask for longer ones: --set tokens=N"
     got = f"{len(rows)} different texts of {tokens} tokens"
     raise ThermostatsError(what, got=got, allowed=f"{count} or more", next_step=step)
 
 
-def _sampled(decoder: Decoder, first: int) -> list[list[int]]:
+def _generate_rows(decoder: Decoder, first: int) -> list[list[int]]:
     """Token ids of as many texts as are sampled side by side."""
     begun = torch.full((ROWS, 1), first, device=decoder.device)
     model: Any = decoder.model
@@ -129,7 +129,7 @@ def _sampled(decoder: Decoder, first: int) -> list[list[int]]:
 
 
 @contextmanager
-def _seeded(decoder: Decoder, seed: int) -> Iterator[None]:
+def _fix_seed(decoder: Decoder, seed: int) -> Iterator[None]:
     """While open, torch's numbers are those of a seed; afterwards they go on as before."""
     devices = [decoder.device] if decoder.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.no_grad():
@@ -138,7 +138,7 @@ def _seeded(decoder: Decoder, seed: int) -> Iterator[None]:
 
 
 @contextmanager
-def _plain_sampling(model: Any, tokens: int) -> Iterator[None]:
+def _sample_plainly(model: Any, tokens: int) -> Iterator[None]:
     """While open, a model samples so many tokens from its own distribution, whatever its folder
     says of sampling."""
     before = model.generation_config
@@ -184,4 +184,4 @@ def split_prompts(prompts: Sequence[TokenisedPrompt], seed: int) -> tuple[Texts,
         what = "too few different prompts to steer a model and hold some out"
         step = "give more, or leave out --prompts: the model's own samples are used then"
         raise UsageError(what, got=str(len(rows)), allowed="5 or more", next_step=step)
-    return split_texts(texts_of(rows), held_out, seed)
+    return split_texts(pad_texts(rows), held_out, seed)

@@ -26,7 +26,7 @@ from thermostats.measurement.checkpoint import geometry
 from thermostats.measurement.forward import Decoder, decoder, keeps_apart
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec
-from thermostats.measurement.stream_logs import log_gain, read_stream, text_means
+from thermostats.measurement.stream_logs import average_texts, read_stream, take_log_gain
 from thermostats.measurement.trained_weights import TrainedWeights, add_adapters, select_weights
 from thermostats.tables.folders import write_atomically
 
@@ -64,7 +64,7 @@ def copy_model(base: Decoder) -> Decoder:
     return decoder(deepcopy(base.model), base.entry, base.config)
 
 
-def rows_at_once(base: Decoder, tokens: int) -> int:
+def count_rows(base: Decoder, tokens: int) -> int:
     """Texts of so many tokens that one pass may hold."""
     if not keeps_apart(base):
         return 1
@@ -73,7 +73,7 @@ def rows_at_once(base: Decoder, tokens: int) -> int:
     return max(1, LOGITS_AT_ONCE // (tokens * vocabulary))
 
 
-def log_probabilities(logits: Tensor) -> Tensor:
+def compute_log_p(logits: Tensor) -> Tensor:
     """log p (texts × tokens × vocabulary), in float32 or wider."""
     wide = logits if logits.dtype == torch.float64 else logits.float()
     return wide.log_softmax(dim=-1)
@@ -85,38 +85,39 @@ class BaseOutputs:
 
     def __init__(self, base: Decoder, texts: Texts) -> None:
         self.base, self.texts = base, texts
-        self.rows = rows_at_once(base, texts.ids.shape[1])
+        self.rows = count_rows(base, texts.ids.shape[1])
         head: Any = base.model.get_output_embeddings()  # type: ignore[operator]
         keeps = texts.ids.numel() * int(head.weight.shape[0]) <= KEPT
-        self._kept: tuple[Tensor, Tensor] | None = self._all() if keeps else None
+        self._kept: tuple[Tensor, Tensor] | None = self._compute_all() if keeps else None
 
-    def probabilities(self, places: Any) -> tuple[Tensor, Tensor]:
-        """p (texts × tokens × vocabulary) and −H(p) (texts × tokens), as wide as the longest text."""
+    def read_probabilities(self, places: Any) -> tuple[Tensor, Tensor]:
+        """p (texts × tokens × vocabulary) and −H(p) (texts × tokens), as wide as the longest
+        text."""
         part = self.texts.part(places)
         if self._kept is None:
-            return self._computed(part)
+            return self._compute(part)
         width = part.ids.shape[1]
         p, negative_entropy = self._kept
         return p[places, :width], negative_entropy[places, :width]
 
     @torch.no_grad()
-    def _computed(self, texts: Texts) -> tuple[Tensor, Tensor]:
-        log_p = log_probabilities(read_stream(self.base, texts).logits)
+    def _compute(self, texts: Texts) -> tuple[Tensor, Tensor]:
+        log_p = compute_log_p(read_stream(self.base, texts).logits)
         p = log_p.exp()
         return p, (p * log_p).sum(dim=-1)
 
-    def _all(self) -> tuple[Tensor, Tensor]:
+    def _compute_all(self) -> tuple[Tensor, Tensor]:
         width = self.texts.ids.shape[1]
         kept: tuple[list[Tensor], list[Tensor]] = ([], [])
         for part in self.texts.parts(self.rows):
-            p, negative_entropy = self._computed(part)
+            p, negative_entropy = self._compute(part)
             blank = width - p.shape[1]
             kept[0].append(torch.nn.functional.pad(p, (0, 0, 0, blank)))
             kept[1].append(torch.nn.functional.pad(negative_entropy, (0, blank)))
         return torch.cat(kept[0]), torch.cat(kept[1])
 
 
-def divergence(log_p: Tensor, log_q: Tensor) -> Tensor:
+def compute_kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     """KL(p‖q) at every token (texts × tokens), in nats."""
     each: Tensor = (log_p.exp() * (log_p - log_q)).sum(dim=-1)
     return each
@@ -146,13 +147,13 @@ def steer_model(
         if spec.least_change is None:
             break
         prices.append(price(training.decoder))
-        if len(prices) == MOST_ROUNDS or _settled(prices, spec.least_change):
+        if len(prices) == MOST_ROUNDS or _is_settled(prices, spec.least_change):
             break
     training.forget()
-    return Steered(training.finished(), training.step)
+    return Steered(training.finish(), training.step)
 
 
-def _settled(prices: list[float], least_change: float) -> bool:
+def _is_settled(prices: list[float], least_change: float) -> bool:
     """Whether the last round changed the price by less than a share of it."""
     if len(prices) < 2:
         return False
@@ -185,7 +186,7 @@ class Training:
             trained = self.decoder.model.named_parameters()
             self.selection = TrainedWeights({name: p for name, p in trained if p.requires_grad})
         width = geometry(base.entry, base.config).d_model
-        self.rate = spec.settings.rate_of(width)
+        self.rate = spec.settings.scale_rate(width)
         self.optimiser = torch.optim.Adam(self.selection.weights.values(), lr=self.rate)
         self._resume()
 
@@ -210,7 +211,7 @@ class Training:
                 self._save()
                 saved = perf_counter()
 
-    def finished(self) -> Decoder:
+    def finish(self) -> Decoder:
         """The trained model, adapters taken into its weights."""
         if self._merge is None:
             return self.decoder
@@ -229,29 +230,31 @@ class Training:
         self.optimiser.zero_grad(set_to_none=True)
         total = 0.0
         for first in range(0, len(chosen), self.outputs.rows):
-            loss = self._loss(chosen[first : first + self.outputs.rows], tokens, len(chosen))
+            loss = self._compute_loss(
+                chosen[first : first + self.outputs.rows], tokens, len(chosen)
+            )
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         if not np.isfinite(total):
             self.forget()
-            raise diverged(self.goal, self.step, self.rate)
+            raise build_error(self.goal, self.step, self.rate)
         self.selection.mask_gradients()
         self.optimiser.step()
         self.step += 1
 
-    def _loss(self, places: Any, tokens: float, texts: int) -> Tensor:
+    def _compute_loss(self, places: Any, tokens: float, texts: int) -> Tensor:
         """The part of a step's loss that some of its texts add."""
         part = self.outputs.texts.part(places)
         logs = read_stream(self.decoder, part)
         later = part.later.to(logs.blocks.device)
-        p, negative_entropy = self.outputs.probabilities(places)
-        each = negative_entropy - (p * log_probabilities(logs.logits)).sum(dim=-1)
+        p, negative_entropy = self.outputs.read_probabilities(places)
+        each = negative_entropy - (p * compute_log_p(logs.logits)).sum(dim=-1)
         loss = (each * later.to(each.device)).sum() / tokens
         if self.goal.target is None:
             return loss
-        distance = log_gain(self.goal.gain, logs, later) - float(np.log(self.goal.target))
+        distance = take_log_gain(self.goal.gain, logs, later) - float(np.log(self.goal.target))
         if self.settings.every == "text":
-            off = text_means(distance, later).square().sum() / texts
+            off = average_texts(distance, later).square().sum() / texts
         else:
             off = (distance.square() * later).sum() / tokens
         return loss + self.settings.penalty * off.to(loss.device)
@@ -279,7 +282,7 @@ class Training:
         self.optimiser.load_state_dict(saved["optimiser"])
 
 
-def diverged(goal: Goal, step: int, rate: float) -> ThermostatsError:
+def build_error(goal: Goal, step: int, rate: float) -> ThermostatsError:
     """The error for a training whose loss is no number any more."""
     what = "the training diverged, and there is no row of it"
     aim = "the floor" if goal.target is None else f"{goal.gain} to {goal.target:g}"

@@ -34,13 +34,13 @@ WIDTH, RATE = 64, 1e-3
 1/d."""
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """A gain's name without the word gain."""
     plain = name.replace("_amplification", "").replace("_gain", "")
     return plain
 
 
-SHORT = {_short(name): name for name in (*GAINS, *READ_GAINS)}
+SHORT = {_shorten_name(name): name for name in (*GAINS, *READ_GAINS)}
 """What a gain may be called on the command line → its name in the tables."""
 
 
@@ -89,7 +89,7 @@ def check_target(value: Any) -> float:
     return target
 
 
-def mirror(start: float, target: float) -> float:
+def mirror_target(start: float, target: float) -> float:
     """The target as far from where a gain starts on the other side: g²/t for the gain g and the
     target t."""
     return start**2 / target
@@ -128,7 +128,7 @@ class SteeringSettings:
         if self.every not in EVERY:
             _refuse("every", self.every, " or ".join(EVERY))
 
-    def rate_of(self, width: int) -> float:
+    def scale_rate(self, width: int) -> float:
         """The learning rate for a stream of a width."""
         return self.rate if self.rate is not None else RATE * min(1.0, WIDTH / width)
 
@@ -153,7 +153,7 @@ SETTINGS: dict[str, Setting] = {
 """Settings of steering that are seldom needed, by name."""
 
 
-def settings_of(chosen: Mapping[str, Any], **more: Any) -> SteeringSettings:
+def choose_settings(chosen: Mapping[str, Any], **more: Any) -> SteeringSettings:
     """Settings of steering among what was chosen; raises UsageError for a value that cannot be."""
     names = [each.name for each in fields(SteeringSettings)]
     return SteeringSettings(**{name: chosen[name] for name in names if name in chosen}, **more)
@@ -174,7 +174,7 @@ class SteeringSpec:
     settings: SteeringSettings = SteeringSettings()
 
     @classmethod
-    def checked(
+    def build(
         cls, gain: str | int, to: Any, *, only: Sequence[str] = (), **more: Any
     ) -> SteeringSpec:
         """The spec of what a user asked for; raises UsageError for what cannot be."""

@@ -47,9 +47,9 @@ def read_stream(decoder: Decoder, texts: Texts) -> StreamLogs:
     read_apart = reads_centred(decoder.entry, decoder.config)
 
     def keep(x: Tensor) -> None:
-        lengths.append(_log_norms(x))
+        lengths.append(_take_log_norms(x))
         if read_apart:
-            seen.append(_log_norms(centred(x)))
+            seen.append(_take_log_norms(centred(x)))
 
     left: list[Tensor] = []
     with ExitStack() as stack:
@@ -57,8 +57,8 @@ def read_stream(decoder: Decoder, texts: Texts) -> StreamLogs:
             on_entry(stack, block, keep)
         on_exit(stack, decoder.blocks[-1], left.append)
         if decoder.final_norm is not None:
-            on_exit(stack, decoder.final_norm, lambda x: final.append(_log_norms(x)))
-        logits = decoder.model(**_inputs(decoder, texts)).logits
+            on_exit(stack, decoder.final_norm, lambda x: final.append(_take_log_norms(x)))
+        logits = decoder.model(**_build_inputs(decoder, texts)).logits
     keep(left[-1])
     places = lengths[0].device
     stream = torch.stack([x.to(places) for x in lengths])
@@ -71,14 +71,14 @@ def read_stream(decoder: Decoder, texts: Texts) -> StreamLogs:
     )
 
 
-def _log_norms(x: Tensor) -> Tensor:
+def _take_log_norms(x: Tensor) -> Tensor:
     """log ‖x(t)‖ (texts × tokens), accumulated in float32 or wider."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     norms: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
     return norms.log()
 
 
-def _inputs(decoder: Decoder, texts: Texts) -> dict[str, object]:
+def _build_inputs(decoder: Decoder, texts: Texts) -> dict[str, object]:
     """What a model is called with: token ids, a mask where texts are padded, and no cache."""
     ids = texts.ids.to(decoder.device)
     inputs: dict[str, object] = {"input_ids": ids, **without_cache(decoder.model)}
@@ -99,7 +99,7 @@ def check_gain(gain: str, decoder: Decoder) -> None:
         raise UsageError(what, where=decoder.entry.name, got=gain, allowed="last, penultimate, …")
 
 
-def named_gains(decoder: Decoder) -> list[str]:
+def list_gains(decoder: Decoder) -> list[str]:
     """Every gain that a model has, by name: its blocks', then those of the tables."""
     names = [f"{BLOCK}{number}" for number in range(1, len(decoder.blocks) + 1)]
     for gain in (*GAINS, *READ_GAINS):
@@ -111,7 +111,7 @@ def named_gains(decoder: Decoder) -> list[str]:
     return names
 
 
-def log_gain(gain: str, logs: StreamLogs, later: Tensor) -> Tensor:
+def take_log_gain(gain: str, logs: StreamLogs, later: Tensor) -> Tensor:
     """The log of a named gain at every token (texts × tokens).
 
     Of the largest gain it is that of the block whose mean log gain over a text's tokens is largest,
@@ -121,13 +121,13 @@ def log_gain(gain: str, logs: StreamLogs, later: Tensor) -> Tensor:
     if gain == "normed_gain" and logs.normed is not None:
         return logs.normed
     if gain in READ_GAINS and logs.read is not None:
-        return _of_blocks(gain.replace("_read", ""), logs.read, later)
+        return _combine_blocks(gain.replace("_read", ""), logs.read, later)
     if gain.startswith(BLOCK):
         return logs.blocks[int(gain.removeprefix(BLOCK)) - 1]
-    return _of_blocks(gain, logs.blocks, later)
+    return _combine_blocks(gain, logs.blocks, later)
 
 
-def _of_blocks(gain: str, blocks: Tensor, later: Tensor) -> Tensor:
+def _combine_blocks(gain: str, blocks: Tensor, later: Tensor) -> Tensor:
     """The log of a gain of `GAINS` from logs of blocks' gains (L × texts × tokens)."""
     if gain in SINGLE:
         return blocks[SINGLE[gain]]
@@ -136,10 +136,10 @@ def _of_blocks(gain: str, blocks: Tensor, later: Tensor) -> Tensor:
     inner = blocks[1:-1] if gain.endswith("to_penultimate") else blocks[1:]
     if gain == "total_amplification":
         return inner.sum(dim=0)
-    return _largest(inner, later) if gain.startswith("max_gain") else inner.mean(dim=0)
+    return _select_largest(inner, later) if gain.startswith("max_gain") else inner.mean(dim=0)
 
 
-def _largest(blocks: Tensor, later: Tensor) -> Tensor:
+def _select_largest(blocks: Tensor, later: Tensor) -> Tensor:
     """Log gains of the block that is largest over each text (texts × tokens)."""
     means = (blocks * later).sum(dim=-1) / later.sum(dim=-1)
     place = means.argmax(dim=0)
@@ -147,7 +147,7 @@ def _largest(blocks: Tensor, later: Tensor) -> Tensor:
     return blocks[place, texts]
 
 
-def text_means(values: Tensor, later: Tensor) -> Tensor:
+def average_texts(values: Tensor, later: Tensor) -> Tensor:
     """Mean over each text's counted tokens (texts)."""
     means: Tensor = (values * later).sum(dim=-1) / later.sum(dim=-1)
     return means

@@ -47,8 +47,8 @@ def select_weights(decoder: Decoder, only: Sequence[str] = ()) -> TrainedWeights
 
     Raises UsageError for a block or part that the model has not.
     """
-    blocks, parts = _asked(only, len(decoder.blocks))
-    placed = _placed(decoder)
+    blocks, parts = _parse_words(only, len(decoder.blocks))
+    placed = _place_weights(decoder)
     chosen: dict[str, nn.Parameter] = {}
     rows: dict[str, Tensor] = {}
     for name, parameter in decoder.model.named_parameters():
@@ -59,14 +59,14 @@ def select_weights(decoder: Decoder, only: Sequence[str] = ()) -> TrainedWeights
         parameter.requires_grad_(parameter.is_floating_point())
         chosen[name] = parameter
         if "W_V" in of and "W_V" in parts and "attention" not in parts:
-            rows[name] = _value_mask(decoder, block or 0, parameter)
+            rows[name] = _mask_values(decoder, block or 0, parameter)
     if not chosen:
         what = "the model has no such weights"
         raise UsageError(what, where="only", got=", ".join(only), allowed=", ".join(PARTS))
     return TrainedWeights(chosen, rows)
 
 
-def _asked(only: Sequence[str], depth: int) -> tuple[set[int], set[str]]:
+def _parse_words(only: Sequence[str], depth: int) -> tuple[set[int], set[str]]:
     """Blocks (from 0) and parts that are named."""
     blocks: set[int] = set()
     parts: set[str] = set()
@@ -96,7 +96,7 @@ def _is_chosen(block: int | None, of: set[str], blocks: set[int], parts: set[str
     return here and bool(of & inner)
 
 
-def _placed(decoder: Decoder) -> dict[str, tuple[int | None, set[str]]]:
+def _place_weights(decoder: Decoder) -> dict[str, tuple[int | None, set[str]]]:
     """Every weight's block (from 0, None: of no block) and its parts, by the weight's name."""
     names = {id(parameter): name for name, parameter in decoder.model.named_parameters()}
     placed: dict[str, tuple[int | None, set[str]]] = {}
@@ -110,11 +110,11 @@ def _placed(decoder: Decoder) -> dict[str, tuple[int | None, set[str]]]:
     for number, block in enumerate(decoder.blocks):
         for path, parameter in block.named_parameters():
             place = placed.setdefault(names[id(parameter)], (number, set()))
-            place[1].update(_parts_of(path, block, decoder.entry))
+            place[1].update(_find_parts(path, block, decoder.entry))
     return placed
 
 
-def _parts_of(path: str, block: nn.Module, entry: Architecture) -> set[str]:
+def _find_parts(path: str, block: nn.Module, entry: Architecture) -> set[str]:
     """Parts that a weight of a block belongs to, by its path below the block."""
     module, _, _ = path.rpartition(".")
     owner = block.get_submodule(module)
@@ -129,7 +129,7 @@ def _parts_of(path: str, block: nn.Module, entry: Architecture) -> set[str]:
     return parts
 
 
-def _value_mask(decoder: Decoder, block: int, parameter: nn.Parameter) -> Tensor:
+def _mask_values(decoder: Decoder, block: int, parameter: nn.Parameter) -> Tensor:
     """1 on the rows of a stored matrix, or bias, that hold values, else 0, as wide as it is."""
     entry = decoder.entry
     rows = value_rows(entry, of_layer(entry, decoder.config, block)).ravel()
@@ -143,7 +143,7 @@ def _value_mask(decoder: Decoder, block: int, parameter: nn.Parameter) -> Tensor
 
 
 def add_adapters(decoder: Decoder, rank: int, only: Sequence[str] = ()) -> Callable[[], nn.Module]:
-    """Put adapters of a rank beside a model's chosen matrices, which alone are trained (Hu et al.
+    """Add adapters of a rank to a model's chosen matrices, which alone are trained (Hu et al.
     2021, LoRA).
 
     W becomes W + B A with A (rank × inputs) random and B (outputs × rank) zero. Returned is what
@@ -165,7 +165,7 @@ def add_adapters(decoder: Decoder, rank: int, only: Sequence[str] = ()) -> Calla
         if name in of_modules and type(module).__name__ in ("Linear", "Conv1D")
     ]
     if not linear:
-        what = "none of these weights is a matrix that adapters can stand beside"
+        what = "none of these weights is a matrix that can have adapters"
         raise UsageError(
             what, where="only", got=", ".join(only), allowed="attention, mlp, W_V, W_O, …"
         )

@@ -1,11 +1,11 @@
-"""Prices of changing a model, from rows of `interventions`: crossings beside their mirrors,
+"""Prices of changing a model, from rows of `interventions`: crossings with their mirrors,
 stiffness.
 
     crossing   a gain taken to the other side of 1, at log distance δ;  mirror: as far, without
     crossing stiffness  k = Σ δ_i² (kl_i − kl_0) / Σ δ_i⁴  over targets,  δ_i = log(g_i / g),  kl_0
     the floor
 
-Intervals are 95 % by the percentile bootstrap over held-out texts, which two rows of one model and
+Intervals are 95% by the percentile bootstrap over held-out texts, which two rows of one model and
 seed share.
 """
 
@@ -37,32 +37,30 @@ MOST_RATIO = 1.5
 """Price of a crossing over that of its mirror up to which nothing guards the side."""
 
 
-def text_prices(row: Mapping[str, Any]) -> Array:
+def read_prices(row: Mapping[str, Any]) -> Array:
     """KL of a row's held-out texts, nats a token."""
     prices: Array = np.array(json.loads(row["kl_texts"]), dtype=np.float64)
     return prices
 
 
-def price_difference(
-    row: Mapping[str, Any], other: Mapping[str, Any]
-) -> tuple[float, float, float]:
-    """Price of a row less that of another on the same texts, and its 95 % interval.
+def compare_prices(row: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Difference of the prices of two rows on the same texts, and its 95% interval.
 
     Raises UsageError where they are of other texts.
     """
-    first, second = text_prices(row), text_prices(other)
+    first, second = read_prices(row), read_prices(other)
     if first.shape != second.shape:
         what = "prices of other texts cannot be compared text by text"
         raise UsageError(what, got=f"{len(first)} and {len(second)} texts")
     gaps = first - second
-    lower, upper = np.quantile(_means(gaps[None])[0], _ENDS).tolist()
+    lower, upper = np.quantile(_resample_means(gaps[None])[0], _ENDS).tolist()
     return float(gaps.mean()), lower, upper
 
 
 _ENDS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 
 
-def _means(values: Array) -> Array:
+def _resample_means(values: Array) -> Array:
     """Means over drawn texts (rows × draws) of values of texts (rows × texts); the same draws for
     every row."""
     texts = values.shape[1]
@@ -71,7 +69,7 @@ def _means(values: Array) -> Array:
     return means
 
 
-def floor_of(rows: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
+def find_floor(rows: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
     """The floor of a row: the same model, texts and steps without a target; None where there is
     none."""
     alike = rows["operation"] == "floor"
@@ -88,8 +86,8 @@ CROSSING = [
 ]
 
 
-def crossing_rows(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
-    """Every crossing to 1/margin or margin beside its mirror and its floor: one row a model, gain
+def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
+    """Every crossing to 1/margin or margin with its mirror and its floor: one row a model, gain
     and seed.
 
     A row is a crossing where its target lies on the other side of 1 than the gain was, and its
@@ -104,16 +102,16 @@ def crossing_rows(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     made = []
     for record in steered.to_dict("records"):
         row = {str(name): value for name, value in record.items()}
-        mirrored = _mirror_of(steered, row)
-        floor = floor_of(rows, row)
+        mirrored = _find_mirror(steered, row)
+        floor = find_floor(rows, row)
         crosses = np.log(row["gain_before"]) * np.log(row["target"]) < 0
         crosses &= abs(abs(np.log(row["target"])) / np.log(margin) - 1) < SAME
         if crosses and mirrored is not None and floor is not None:
-            made.append(_crossing(row, mirrored, floor))
+            made.append(_describe_crossing(row, mirrored, floor))
     return pd.DataFrame(made, columns=CROSSING)
 
 
-def _mirror_of(steered: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
+def _find_mirror(steered: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
     """The row whose target is as far on the other side of where the gain started; None where there
     is none."""
     wanted = row["gain_start"] ** 2 / row["target"]
@@ -124,7 +122,7 @@ def _mirror_of(steered: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] 
     return {str(name): value for name, value in found[0].items()} if found else None
 
 
-def _crossing(
+def _describe_crossing(
     row: Mapping[str, Any], mirrored: Mapping[str, Any], floor: Mapping[str, Any]
 ) -> dict[str, Any]:
     same = ("model_id", "revision", "gain", "seed", "gain_before", "gain_after")
@@ -137,24 +135,24 @@ def _crossing(
         "kl_mirror": mirrored["kl"],
         "kl_floor": floor["kl"],
         "ratio": row["kl"] / mirrored["kl"],
-        "above_floor": price_difference(row, floor)[1] > 0,
-        "mirror_above_floor": price_difference(mirrored, floor)[1] > 0,
+        "above_floor": compare_prices(row, floor)[1] > 0,
+        "mirror_above_floor": compare_prices(mirrored, floor)[1] > 0,
         "ce_rise": row["real_ce_after"] - row["real_ce_before"],
     }
 
 
-def meets_rule(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.DataFrame:
+def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.DataFrame:
     """Which models meet the rule against "cannot", a row a model and gain, with why not.
 
     Every seed of the steering must have all held-out texts and all prompts across 1, at no more
-    than 1.5 times the mirror or neither told from its floor, and cross-entropy on real texts risen
-    by less than the model's limit.
+    than 1.5 times the mirror or neither distinguished from its floor, and cross-entropy on real
+    texts risen by less than the model's limit.
 
     limits: of cross-entropy by model_id; a model without one does not meet it.
     """
     made = []
     for (model, gain, direction), group in crossings.groupby(["model_id", "gain", "direction"]):
-        reasons = _reasons(group, limits.get(str(model), np.nan))
+        reasons = _list_reasons(group, limits.get(str(model), np.nan))
         made.append(
             {
                 "model_id": model,
@@ -172,7 +170,7 @@ def meets_rule(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.DataF
     return pd.DataFrame(made)
 
 
-def _reasons(group: pd.DataFrame, limit: float) -> list[str]:
+def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
     near = (group["ratio"] <= MOST_RATIO) | ~(group["above_floor"] | group["mirror_above_floor"])
     held = {
@@ -185,7 +183,7 @@ def _reasons(group: pd.DataFrame, limit: float) -> list[str]:
     return [words for words, fine in held.items() if not fine]
 
 
-def stiffness_rows(rows: pd.DataFrame, gain: str = "penultimate_gain") -> pd.DataFrame:
+def estimate_stiffness(rows: pd.DataFrame, gain: str = "penultimate_gain") -> pd.DataFrame:
     """Price per squared log distance of a gain near rest: one row a model and seed, of three
     targets or more.
 
@@ -196,15 +194,15 @@ def stiffness_rows(rows: pd.DataFrame, gain: str = "penultimate_gain") -> pd.Dat
     made = []
     for _, group in steered.groupby([*MODEL, *SETTINGS]):
         records = [{str(k): v for k, v in record.items()} for record in group.to_dict("records")]
-        floor = floor_of(rows, records[0])
-        near = _near_rest(records)
+        floor = find_floor(rows, records[0])
+        near = _select_curve(records)
         if floor is None or len(near) < 3:
             continue
-        made.append(_stiffness(near, floor))
+        made.append(_fit_stiffness(near, floor))
     return pd.DataFrame(made)
 
 
-def _near_rest(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _select_curve(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rows whose targets are those of the curve, `STEPS` on either side of where the gain
     started."""
     near = []
@@ -215,11 +213,11 @@ def _near_rest(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return near
 
 
-def _stiffness(near: Sequence[Mapping[str, Any]], floor: Mapping[str, Any]) -> dict[str, Any]:
+def _fit_stiffness(near: Sequence[Mapping[str, Any]], floor: Mapping[str, Any]) -> dict[str, Any]:
     squares = np.array([np.log(row["gain_after"] / row["gain_before"]) ** 2 for row in near])
-    over = np.stack([text_prices(row) for row in near]) - text_prices(floor)
+    over = np.stack([read_prices(row) for row in near]) - read_prices(floor)
     weights = squares / (squares**2).sum()
-    drawn = weights @ _means(over)
+    drawn = weights @ _resample_means(over)
     lower, upper = np.quantile(drawn, _ENDS).tolist()
     first = near[0]
     return {

@@ -29,7 +29,7 @@ FREE = 1e-6
 """Nats a token below which a change is drawn as free: what rounding in float32 leaves."""
 HEIGHT = 2.9
 MOST_NAMED = 4
-"""Curves that are told apart by their names; of more none is named."""
+"""Curves that have names; of more none is named."""
 OTHERS = {"tune": ("x", "ordinary tuning"), "do": ("+", "changed without training")}
 """Mark and name of changes that were aimed at no gain."""
 
@@ -58,8 +58,8 @@ def draw_prices(
         if drawn is None:
             drawn = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         alone = steered["model_id"].nunique() == 1
-        _curves(drawn, rows, steered, alone=alone)
-        _others(drawn, rows[rows["gain"] == gains[0]], alone=alone)
+        _draw_curves(drawn, rows, steered, alone=alone)
+        _draw_others(drawn, rows[rows["gain"] == gains[0]], alone=alone)
         words = gains[0].replace("_", " ")
         drawn.set_xlabel(words if alone else f"log distance of the {words}, towards 1")
         drawn.set_ylabel("KL, nats per token")
@@ -74,15 +74,15 @@ def draw_prices(
     return drawn
 
 
-def _curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone: bool) -> None:
+def _draw_curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone: bool) -> None:
     """A curve for every model and seed, its points filled where 1 was crossed, and its floor."""
     groups = list(steered.groupby(["model_id", "seed"], sort=False))
     named = len(groups) <= MOST_NAMED
     for number, ((model, seed), group) in enumerate(groups):
         color = f"C{number}" if named else "C0"
-        label = _label(str(model), int(seed), groups) if named else "_"
+        label = _name_curve(str(model), int(seed), groups) if named else "_"
         ordered = group.sort_values("gain_after")
-        x, y = _places(ordered, alone=alone), _prices(ordered)
+        x, y = _place_points(ordered, alone=alone), _clip_prices(ordered)
         alpha = 1.0 if named else 0.35
         axes.plot(x, y, color=color, linewidth=0.9, alpha=alpha, label=label, zorder=2)
         beyond = _is_beyond(ordered)
@@ -101,20 +101,22 @@ def _curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone: boo
         floor = rows[(rows["operation"] == "floor") & (rows["model_id"] == model)]
         floor = floor[floor["seed"] == seed]
         at = float(ordered["gain_before"].iloc[0]) if alone else 0.0
-        axes.plot([at] * len(floor), _prices(floor), "_", color=color, ms=9, alpha=alpha, label="_")
+        axes.plot(
+            [at] * len(floor), _clip_prices(floor), "_", color=color, ms=9, alpha=alpha, label="_"
+        )
     axes.plot([], [], "o", color=MUTED, ms=3.5, label="1 crossed")
     axes.plot([], [], "o", color=MUTED, mfc="white", ms=3.5, label="not crossed")
     axes.plot([], [], "_", color=MUTED, ms=9, label="floor")
 
 
-def _others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
+def _draw_others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
     """Changes that were aimed at no gain, by what they did to this one."""
     for operation, (marker, label) in OTHERS.items():
         part = rows[rows["operation"] == operation]
         if len(part):
             axes.plot(
-                _places(part, alone=alone),
-                _prices(part),
+                _place_points(part, alone=alone),
+                _clip_prices(part),
                 marker,
                 color=MUTED,
                 ms=4,
@@ -124,12 +126,12 @@ def _others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
             )
 
 
-def _label(model: str, seed: int, groups: Sequence[object]) -> str:
+def _name_curve(model: str, seed: int, groups: Sequence[object]) -> str:
     """What a curve is called: its model, and where a model has several its seed."""
     return short_name(model) if len(groups) == 1 else f"{short_name(model)}, seed {seed}"
 
 
-def _places(rows: pd.DataFrame, *, alone: bool) -> NDArray[np.float64]:
+def _place_points(rows: pd.DataFrame, *, alone: bool) -> NDArray[np.float64]:
     """Where points stand: the gain reached, or its log distance from where it was, positive towards
     1."""
     after: NDArray[np.float64] = rows["gain_after"].to_numpy(np.float64)
@@ -140,7 +142,7 @@ def _places(rows: pd.DataFrame, *, alone: bool) -> NDArray[np.float64]:
     return towards
 
 
-def _prices(rows: pd.DataFrame) -> NDArray[np.float64]:
+def _clip_prices(rows: pd.DataFrame) -> NDArray[np.float64]:
     """Prices, those that are nothing but rounding at `FREE`."""
     prices: NDArray[np.float64] = np.maximum(rows["kl"].to_numpy(np.float64), FREE)
     return prices
