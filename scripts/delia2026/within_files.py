@@ -23,6 +23,9 @@ P_OF_LAWS = ("abstract (1) p", "section 4.2 Fisher")
 FROM, UNTIL = 2022, 2024
 """Years of the models by the archive's summary."""
 LLAMA, MISTRAL = "meta-llama/Llama-3.1-8B", "mistralai/Mistral-7B-v0.1"
+NOTES, PHASES = "L_STAR_FORMULA_V3_RESULT.md", "ANISOTROPY_RESULTS_SUMMARY.md"
+"""The author's notes on the formula and on anisotropy, which were removed from the repository."""
+CALIBRATED, CALIBRATION_ERROR = "L* of calibration, 0-based", "error as stated, per cent of depth"
 
 
 def find(reading: Reading, measured: pd.DataFrame) -> None:
@@ -42,6 +45,8 @@ def find(reading: Reading, measured: pd.DataFrame) -> None:
     _pooled(reading)
     _final_norm(reading, gains(LAST, "thermodynamic_benchmark.json"))
     _transitions(reading)
+    _calibration(reading)
+    _phases(reading)
     _laplacians(reading)
     _traces(reading)
     for name, entry in reading.root("OPT_anomaly.json")["attention_analysis"].items():
@@ -211,6 +216,43 @@ def _transitions(reading: Reading) -> None:
         depth, ratio = (float((100 * (guess - truth).abs() / over).mean()) for over in (L, truth))
         reading.disagree("error per cent", depth, float(stated), stated=stated, guess=name, depth=depth, ratio=ratio)
     reading.disagree("base of L*", 0, 1)
+
+
+def _calibration(reading: Reading) -> None:
+    """The eight L* to which the constants of the formula were fitted, by the author's notes."""
+    stated = pd.DataFrame(reading.rows["statements"])
+    noted = stated[stated["source"] == NOTES].set_index("statistic")
+    models = noted.loc[[CALIBRATED], ["model_id", "value"]].astype({"value": float}).reset_index(drop=True)
+    for label in ("n_layers", "n_heads", "heritage"):
+        models[label] = [reading.fact(model, label) for model in models["model_id"]]
+    truth, L = models["value"], models["n_layers"]
+    a, b, c = (float(stated.loc[stated["pointer"] == f"section 5.3, eq. 6 {name}", "value"].iloc[0]) for name in "abc")
+    full, half = (
+        float((100 * (guess - truth).abs() / L).mean()) for guess in (L * (a + b * L + c / models["n_heads"]), L / 2)
+    )
+    column = float(noted.loc[[CALIBRATION_ERROR], "value"].astype(float).mean())
+    of_notes = noted.set_index("pointer")["value"].astype(float)
+    mean, other = of_notes["predictions, mean"], of_notes["comparison, original"]
+    reading.disagree("calibration mean", mean, column, file=NOTES, formula=full)
+    reading.disagree("calibration labs", models["heritage"].nunique(), 1, file=NOTES)
+    reading.disagree("25 per cent of two formulas", half, other, file=NOTES)
+    shapes = models.groupby("heritage")[["n_layers", "n_heads"]].apply(lambda rows: len(rows.drop_duplicates()))
+    lab = str(shapes.idxmax())
+    left = len(models[models["heritage"] != lab][["n_layers", "n_heads"]].drop_duplicates())
+    distinct = len(models[["n_layers", "n_heads"]].drop_duplicates())
+    reading.disagree("three constants on five shapes", distinct, 3, file=NOTES, lab=lab, left=left)
+    by_nan = [row for row in reading.rows["inconsistencies"] if row["inconsistency_id"].startswith("nan-as-extreme")]
+    for row in by_nan:
+        if row["model_id"] in set(models["model_id"]):
+            words = {"file": NOTES, "model": row["model_id"]}
+            reading.disagree("calibration of a NaN", row["value"], row["other_value"], **words)
+
+
+def _phases(reading: Reading) -> None:
+    """The profile of anisotropy in which the author's notes see five phases."""
+    noted = [row["value"] for row in reading.rows["statements"] if row["source"] == PHASES]
+    reading.disagree("five phases behind the final norm", *noted, file=PHASES)
+    reading.disagree("anisotropy is the largest eigenvalue", file=PHASES)
 
 
 def _laplacians(reading: Reading) -> None:
