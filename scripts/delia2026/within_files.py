@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 from between_files import LAST, NORMED, PENULTIMATE
+from numpy.typing import NDArray
 from penultimate_gains import DENSE
 from reading import Reading, relative
 from scipy import stats
@@ -234,6 +237,9 @@ def _calibration(reading: Reading) -> None:
     of_notes = noted.set_index("pointer")["value"].astype(float)
     mean, other = of_notes["predictions, mean"], of_notes["comparison, original"]
     reading.disagree("calibration mean", mean, column, file=NOTES, formula=full)
+    constants, fitted = _least_deviations(np.column_stack([np.ones(len(L)), L, 1 / models["n_heads"]]), truth / L)
+    words = {"file": NOTES, **dict(zip("abc", constants, strict=True))}
+    reading.disagree("calibration in sample", 100 * fitted, full, **words)
     reading.disagree("calibration labs", models["heritage"].nunique(), 1, file=NOTES)
     reading.disagree("25 per cent of two formulas", half, other, file=NOTES)
     shapes = models.groupby("heritage")[["n_layers", "n_heads"]].apply(lambda rows: len(rows.drop_duplicates()))
@@ -246,6 +252,16 @@ def _calibration(reading: Reading) -> None:
         if row["model_id"] in set(models["model_id"]):
             words = {"file": NOTES, "model": row["model_id"]}
             reading.disagree("calibration of a NaN", row["value"], row["other_value"], **words)
+
+
+def _least_deviations(X: NDArray[np.float64], y: pd.Series) -> tuple[NDArray[np.float64], float]:
+    """Constants of the smallest mean |y - X b|, and that mean: some best fit goes through as many points as constants."""
+    best = np.zeros(X.shape[1]), np.inf
+    for chosen in itertools.combinations(range(len(X)), X.shape[1]):
+        if np.linalg.matrix_rank(X[[*chosen]]) == X.shape[1]:
+            b = np.linalg.solve(X[[*chosen]], y.to_numpy()[[*chosen]])
+            best = min(best, (b, float(np.abs(y - X @ b).mean())), key=lambda fit: fit[1])
+    return best
 
 
 def _phases(reading: Reading) -> None:
