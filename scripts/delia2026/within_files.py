@@ -255,13 +255,18 @@ def _calibration(reading: Reading) -> None:
 
 
 def _least_deviations(X: NDArray[np.float64], y: pd.Series) -> tuple[NDArray[np.float64], float]:
-    """Constants of the smallest mean |y - X b|, and that mean: some best fit goes through as many points as constants."""
-    best = np.zeros(X.shape[1]), np.inf
+    """The b of the smallest mean |y - X b|, and that mean.
+
+    Some best fit goes through as many points as it has constants, so that all such fits are tried.
+    """
+    fits = []
     for chosen in itertools.combinations(range(len(X)), X.shape[1]):
-        if np.linalg.matrix_rank(X[[*chosen]]) == X.shape[1]:
-            b = np.linalg.solve(X[[*chosen]], y.to_numpy()[[*chosen]])
-            best = min(best, (b, float(np.abs(y - X @ b).mean())), key=lambda fit: fit[1])
-    return best
+        some = list(chosen)
+        if np.linalg.matrix_rank(X[some]) == X.shape[1]:
+            b = np.linalg.solve(X[some], y.to_numpy()[some])
+            fits.append((float(np.abs(y - X @ b).mean()), b))
+    least, constants = min(fits, key=lambda fit: fit[0])
+    return constants, least
 
 
 def _phases(reading: Reading) -> None:
