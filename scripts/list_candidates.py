@@ -39,6 +39,8 @@ from thermostats.tables.schemas import dtypes
 
 DECLARED = Path(__file__).parent / "candidates"
 PLACE = Path(__file__).resolve().parents[1] / "data" / "candidates.csv"
+TRANSFORMERS = "5.24.0"
+"""Version whose defaults are meant; another one's may be others."""
 LITGPT = "litgpt 0.5.13, litgpt/config.py (Apache-2.0)"
 RENAMED = {"meta-llama/Meta-Llama-3.1-": "meta-llama/Llama-3.1-"}
 """Beginnings of names that the hub has changed since, as the table `models` has them."""
@@ -97,19 +99,20 @@ def current_name(name: str) -> str:
     return name
 
 
-def litgpt_configuration(shape: Mapping[str, str], of_class: Mapping[str, str]) -> dict[str, Any]:
+def build_configuration(shape: Mapping[str, str], class_row: Mapping[str, str]) -> dict[str, Any]:
     """Configuration values of transformers for a shape of litgpt, and the class's own."""
-    keys = COMMON | KEYS.get(of_class["architecture"], {})
+    keys = COMMON | KEYS.get(class_row["architecture"], {})
     stated = {key: int(shape[column]) for column, key in keys.items() if key and shape[column]}
-    stated["tie_word_embeddings"] = of_class["tied"] == "True"
-    if of_class["architecture"] in NESTED:
+    stated["tie_word_embeddings"] = class_row["tied"] == "True"
+    if class_row["architecture"] in NESTED:
         stated = {"text_config": stated, "tie_word_embeddings": stated["tie_word_embeddings"]}
-    return stated | json.loads(of_class["configuration"])
+    return stated | json.loads(class_row["configuration"])
 
 
 def read_shapes() -> pd.DataFrame:
     """One row per model: model_id, architecture, configuration (values), stated_millions, source."""
-    classes, rows = read_declared("classes"), []
+    classes = read_declared("classes")
+    rows = []
     for shape in read_declared("litgpt").to_dict("records"):
         name = current_name(shape["model_id"])
         if name in LEFT_OUT:
@@ -117,11 +120,11 @@ def read_shapes() -> pd.DataFrame:
         index = longest_beginning(name, classes["begins"])
         if index is None:
             raise DataError("classes.csv has no class for a model of litgpt", where=name)
-        of_class = classes.loc[index].to_dict()
-        source = f"{LITGPT}; class and tied embeddings: {of_class['source']}"
-        configuration = litgpt_configuration(shape, of_class)
+        class_row = classes.loc[index].to_dict()
+        source = f"{LITGPT}; class and tied embeddings: {class_row['source']}"
+        configuration = build_configuration(shape, class_row)
         rows.append({"model_id": name, "configuration": configuration, "stated_millions": "", "source": source})
-        rows[-1]["architecture"] = of_class["architecture"]
+        rows[-1]["architecture"] = class_row["architecture"]
     for stated in read_declared("stated").to_dict("records"):
         rows.append({**stated, "configuration": json.loads(stated["configuration"])})
     shapes = {row["model_id"]: row for row in rows}
@@ -134,17 +137,17 @@ def read_shapes() -> pd.DataFrame:
     return table
 
 
-def repository_weights(config: PretrainedConfig) -> int | None:
+def count_repository(config: PretrainedConfig) -> int | None:
     """Weights of all stacks of a model that has several, tied ones once; None of a model of one stack."""
     if not (config.is_encoder_decoder or hasattr(config, "vision_config")):
         return None
-    with_head = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModel
+    loader = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModel
     with torch.device("meta"):
-        model = with_head.from_config(config)
+        model = loader.from_config(config)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def modality_of(entry: Architecture) -> str:
+def name_modality(entry: Architecture) -> str:
     """What a stack is, as the table `models` names it."""
     if entry.reads == "image":
         return "vision"
@@ -164,11 +167,11 @@ def describe_model(architecture: str, configuration: Mapping[str, Any]) -> dict[
     shape = geometry(entry, stated)
     ties = getattr(config, "tie_word_embeddings", True)
     facts = facts_of(stack, entry, stated, tied=bool(ties) or not entry.has_head)
-    weights = repository_weights(config) or facts["n_params"]
+    weights = count_repository(config) or facts["n_params"]
     if ties and configuration.get("tie_word_embeddings") is False:
         weights += config.vocab_size * config.hidden_size  # T5's class ties what the files hold apart
     return {
-        "modality": modality_of(entry),
+        "modality": name_modality(entry),
         "architecture": entry.model_type,
         "n_heads": shape.n_heads,
         "n_kv_heads": shape.n_kv_heads,
@@ -187,7 +190,8 @@ def check_stated(row: Mapping[str, Any], stated: str) -> None:
         return
     counted = row["download_gb"] * 1e3 / BYTES
     if abs(counted / float(stated) - 1) > TOLERANCE:
-        got, allowed = f"{counted:.0f} million weights", f"{stated} million, by {row['source']}"
+        got = f"{counted:.0f} million weights"
+        allowed = f"{stated} million, by {row['source']}"
         raise DataError("a shape does not give the weights stated", where=row["model_id"], got=got, allowed=allowed)
 
 
@@ -201,9 +205,9 @@ def name_origin(rows: pd.DataFrame) -> pd.DataFrame:
     descents = read_declared("descents").set_index("model_id")
     if len(unknown := descents.index.difference(rows["model_id"])):
         raise DataError("descents.csv names a model that is no candidate", where=unknown[0])
-    of_rows = descents.reindex(rows["model_id"]).reset_index(drop=True)
+    descent_rows = descents.reindex(rows["model_id"]).reset_index(drop=True)
     unsaid = {"kind": "scratch", "variant": rows["modality"].map(VARIANTS), "parent": "", "seed_of": ""}
-    return pd.concat([rows, labels.astype({"year": "Int64"}), of_rows.fillna(unsaid)], axis=1)
+    return pd.concat([rows, labels.astype({"year": "Int64"}), descent_rows.fillna(unsaid)], axis=1)
 
 
 def name_terms(rows: pd.DataFrame) -> pd.DataFrame:
@@ -216,7 +220,10 @@ def name_terms(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def list_candidates() -> pd.DataFrame:
-    """The whole table, by name of the model."""
+    """The whole table, by name of the model; DataError where transformers is of another version."""
+    if (version := transformers.__version__) != TRANSFORMERS:
+        step = f"pip install transformers=={TRANSFORMERS}"
+        raise DataError("another version of transformers", got=version, allowed=TRANSFORMERS, next_step=step)
     rows = []
     for shape in read_shapes().to_dict("records"):
         facts = describe_model(shape["architecture"], shape["configuration"])

@@ -228,33 +228,34 @@ def _calibration(reading: Reading) -> None:
     models = noted.loc[[CALIBRATED], ["model_id", "value"]].astype({"value": float}).reset_index(drop=True)
     for label in ("n_layers", "n_heads", "heritage"):
         models[label] = [reading.fact(model, label) for model in models["model_id"]]
-    truth, L = models["value"], models["n_layers"]
-    a, b, c = (float(stated.loc[stated["pointer"] == f"section 5.3, eq. 6 {name}", "value"].iloc[0]) for name in "abc")
-    full, half = (
-        float((100 * (guess - truth).abs() / L).mean()) for guess in (L * (a + b * L + c / models["n_heads"]), L / 2)
-    )
+    truth = models["value"]
+    L = models["n_layers"]
+    H = models["n_heads"]
+    printed = stated.set_index("pointer")["value"].astype(float)
+    a, b, c = (printed[f"section 5.3, eq. 6 {name}"] for name in "abc")
+    full = float((100 * (L * (a + b * L + c / H) - truth).abs() / L).mean())
+    half = float((100 * (L / 2 - truth).abs() / L).mean())
     column = float(noted.loc[[CALIBRATION_ERROR], "value"].astype(float).mean())
-    of_notes = noted.set_index("pointer")["value"].astype(float)
-    mean, other = of_notes["predictions, mean"], of_notes["comparison, original"]
-    reading.disagree("calibration mean", mean, column, file=NOTES, formula=full)
-    constants, fitted = _least_deviations(np.column_stack([np.ones(len(L)), L, 1 / models["n_heads"]]), truth / L)
+    notes = noted.set_index("pointer")["value"].astype(float)
+    reading.disagree("calibration mean", notes["predictions, mean"], column, file=NOTES, formula=full)
+    constants, fitted = _fit_deviations(np.column_stack([np.ones(len(L)), L, 1 / H]), truth / L)
     words = {"file": NOTES, **dict(zip("abc", constants, strict=True))}
     reading.disagree("calibration in sample", 100 * fitted, full, **words)
     reading.disagree("calibration labs", models["heritage"].nunique(), 1, file=NOTES)
-    reading.disagree("25 per cent of two formulas", half, other, file=NOTES)
+    reading.disagree("25 per cent of two formulas", half, notes["comparison, original"], file=NOTES)
     shapes = models.groupby("heritage")[["n_layers", "n_heads"]].apply(lambda rows: len(rows.drop_duplicates()))
     lab = str(shapes.idxmax())
     left = len(models[models["heritage"] != lab][["n_layers", "n_heads"]].drop_duplicates())
     distinct = len(models[["n_layers", "n_heads"]].drop_duplicates())
     reading.disagree("three constants on five shapes", distinct, 3, file=NOTES, lab=lab, left=left)
-    by_nan = [row for row in reading.rows["inconsistencies"] if row["inconsistency_id"].startswith("nan-as-extreme")]
-    for row in by_nan:
+    published = [row for row in reading.rows["inconsistencies"] if row["inconsistency_id"].startswith("nan-as-extreme")]
+    for row in published:
         if row["model_id"] in set(models["model_id"]):
             words = {"file": NOTES, "model": row["model_id"]}
             reading.disagree("calibration of a NaN", row["value"], row["other_value"], **words)
 
 
-def _least_deviations(X: NDArray[np.float64], y: pd.Series) -> tuple[NDArray[np.float64], float]:
+def _fit_deviations(X: NDArray[np.float64], y: pd.Series) -> tuple[NDArray[np.float64], float]:
     """The b of the smallest mean |y - X b|, and that mean.
 
     Some best fit goes through as many points as it has constants, so that all such fits are tried.

@@ -229,6 +229,12 @@ def test_a_shape_that_does_not_give_the_weights_stated_is_refused(script: Any) -
     assert "1000 million" in caught.value.got and "1500 million, by a page" in caught.value.allowed
 
 
+def test_another_version_of_transformers_is_refused(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script.transformers, "__version__", "4.0.0")
+    with pytest.raises(DataError, match="another version of transformers"):
+        script.list_candidates()
+
+
 def test_another_package_than_the_declared_one_is_refused(tmp_path: Path) -> None:
     sys.path.insert(0, str(DECLARED))
     import read_litgpt
