@@ -35,12 +35,7 @@ from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.spec import in_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
-from thermostats.measurement.steering_spec import (
-    FACTORS,
-    SteeringSettings,
-    SteeringSpec,
-    mirror_target,
-)
+from thermostats.measurement.steering_spec import FACTORS, SteeringSettings, SteeringSpec, mirror_target
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
 from thermostats.tables.folders import ARCHIVE, shipped, shipped_models, writable_folder

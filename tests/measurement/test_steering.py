@@ -33,18 +33,8 @@ from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.prices import bootstrap_interval, read_texts
 from thermostats.measurement.sampled_texts import pad_texts, sample_texts, split_texts
 from thermostats.measurement.steering import BaseOutputs, Goal, Training, copy_model
-from thermostats.measurement.steering_spec import (
-    SteeringSettings,
-    SteeringSpec,
-    find_gain,
-    mirror_target,
-)
-from thermostats.measurement.stream_logs import (
-    average_texts,
-    list_gains,
-    read_stream,
-    take_log_gain,
-)
+from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec, find_gain, mirror_target
+from thermostats.measurement.stream_logs import average_texts, list_gains, read_stream, take_log_gain
 from thermostats.measurement.trained_weights import select_weights
 from thermostats.modelling.price_curves import estimate_stiffness
 from thermostats.tables import store
