@@ -36,6 +36,7 @@ from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.spec import in_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
 from thermostats.measurement.steering_spec import FACTORS, SteeringSettings, SteeringSpec, mirror_target
+from thermostats.studies.nursery.steered import PREFIX
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
 from thermostats.tables.folders import ARCHIVE, shipped, shipped_models, writable_folder
@@ -73,7 +74,7 @@ class Study:
 
 def name_model(model: str) -> str:
     """What a model of the fourth study is called in the tables; models of the third have the same names."""
-    return f"{NURSERY}/fourth/{model}"
+    return f"{PREFIX}{model}"
 
 
 def train_models(folder: Path) -> None:
@@ -212,7 +213,7 @@ def pack_rows(wanted: list[Study], data: Path) -> None:
         chosen = runs[runs["source"] == source]
         tables = {"runs": chosen, "interventions": rows[rows["run_id"].isin(chosen["run_id"])]}
         if source == NURSERY:
-            tables["models"] = models[models["model_id"].str.startswith(name_model(""))]
+            tables["models"] = models[models["model_id"].str.startswith(PREFIX)]
         for name, frame in tables.items():
             write(frame, name, shipped("data") / place / f"{name}-steered{ARCHIVE}")
             print(place, name, len(frame))
