@@ -186,11 +186,12 @@ def test_the_commands_print_rows_and_json(folder: Path, tmp_path: Path) -> None:
     assert lines[0].split("\t")[:3] == ["what", "kl", "kl_lower"]
     assert any(line.startswith("W_V * 2\twv_wo_ratio\t") for line in lines)
     assert "kept nowhere" in done.stderr
-    steered = run(
-        "steer", folder, "--to", 1.1, "--steps", 3, *few, "--set", "texts=8", "--set", "batch=4"
-    )
+    drawn = tmp_path / "prices.svg"
+    words = ("--to", 1.1, "--steps", 3, "--set", "texts=8", "--set", "batch=4")
+    steered = run("steer", folder, *words, *few, "--figure", drawn)
     assert steered.exit_code == 0, steered.output
     assert "at most" in steered.stdout
+    assert drawn.is_file()
     assert "floor" in steered.stdout
     assert "3 trainings of 3 steps" in steered.stderr
     as_json = run("do", folder, "W_V * 2, W_O / 2", *few, "--json", "--data", tmp_path / "mine")
