@@ -207,7 +207,8 @@ def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
     assert np.isnan(row["geometric_gain"]) and np.isnan(row["penultimate_gain"])
 
 
-def test_an_empty_store_gives_no_rows_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
+def test_tables_without_rows_give_none_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
+    store.save(table("models").iloc[:0], "models", tmp_path / "models.csv")
     empty = features(tmp_path)
     assert empty.empty
     assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(empty.columns)

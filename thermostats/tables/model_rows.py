@@ -15,7 +15,7 @@ from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
 from thermostats.tables.choices import POOLED, SETS, check_set, in_set, origin
-from thermostats.tables.folders import own_files, own_folder, shipped
+from thermostats.tables.folders import data_folder, own_files, own_folder, shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
 from thermostats.tables.labels import bare
@@ -50,7 +50,7 @@ def set_facts(
     if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
         step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
         raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
-    folder = own_folder(data)
+    folder = data_folder(own_folder(data))
     rows = own_models(folder)
     names = [models] if isinstance(models, str) else list(models)
     chosen = rows[rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)]
