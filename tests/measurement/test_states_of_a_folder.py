@@ -183,6 +183,13 @@ def test_a_report_is_written_into_an_empty_folder_and_not_read_from_one(there: b
     assert "C06" in check_text("findings C06 --out OUT", "measured", here)
 
 
+@pytest.mark.parametrize("line", ["export OUT runs --data DATA", "new claim depth-helps --folder OUT"])
+def test_other_files_are_written_into_an_empty_folder_too(line: str, here: Path) -> None:
+    (here / "out").mkdir()
+    check_text(line, "joined", here)
+    assert any((here / "out").iterdir())
+
+
 def test_every_verb_and_option_that_names_such_a_folder_is_tried() -> None:
     import typer
 

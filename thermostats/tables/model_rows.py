@@ -266,9 +266,11 @@ def model_rows(
 
 
 def _keep_last_revision(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
-    """All rows of every model at the last revision at which it has the gain."""
-    known = of_last_revision(rows.dropna(subset=gain), "model_id")
-    return rows.merge(known[["model_id", "revision"]].drop_duplicates())
+    """All rows of every model at the last revision at which it has the gain; where it never has, at its last one."""
+    known = rows[gain].notna()
+    ever_known = known.groupby(rows["model_id"]).transform("any")
+    last = of_last_revision(rows[known | ~ever_known], "model_id")
+    return rows.merge(last[["model_id", "revision"]].drop_duplicates())
 
 
 def _estimates(every: pd.DataFrame, evidence: Selection, gain: str) -> tuple[pd.DataFrame, pd.Series]:
