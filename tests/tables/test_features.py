@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import model, run
+from conftest import make_empty_store, model, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -208,8 +208,7 @@ def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
 
 
 def test_tables_without_rows_give_none_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
-    store.save(table("models").iloc[:0], "models", tmp_path / "models.csv")
-    empty = features(tmp_path)
+    empty = features(make_empty_store(tmp_path))
     assert empty.empty
     assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(empty.columns)
     assert set(rows.columns) - set(empty.columns) == {label for label in rows.columns if label.startswith("L_star_")}

@@ -158,7 +158,7 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def holds_tables(folder: Path) -> bool:
-    """Whether a folder was begun as a store, or has tables of its own; one that is not there or is empty has none."""
+    """Whether a folder is a store or has tables of its own; one that is not there or is empty holds none."""
     there = any((folder / name).exists() for name in (MARK, *HELD))
     return there or any(own_files(name, folder) for name in TABLES)
 
