@@ -155,11 +155,11 @@ def check_rows_without_gain(evidence: str, gain: str, with_all: list[Row], more:
     pd.testing.assert_frame_equal(before, after)
     if gain in GAINS:
         before, after = (prompt_rows(gain, each)[BY_PROMPT] for each in (alone, joined))
-        pd.testing.assert_frame_equal(before, after)
+        pd.testing.assert_frame_equal(before, after, check_dtype=len(before) > 0)
 
 
 test_rows_that_lack_a_gain_never_change_the_rows_of_it = settings(max_examples=20)(CASES(check_rows_without_gain))
-test_in_many_tables = pytest.mark.slow(settings(max_examples=400)(CASES(check_rows_without_gain)))
+test_in_many_tables = pytest.mark.slow(settings(max_examples=200)(CASES(check_rows_without_gain)))
 
 
 def test_a_spectral_norm_of_a_base_leaves_its_tuned_model_where_it_is(small_store: Path) -> None:
