@@ -105,10 +105,10 @@ def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> C
     vectors, stream, final = _pass(decoder, chosen)
     relative = partial(relative_difference, tolerance=TOLERANCES[decoder.dtype], epsilon=torch.finfo(decoder.dtype).eps)
     for layer, seen in vectors.items():
-        residual = max(residual, *(relative(*pair) for pair in sums(decoder, layer, seen)))
+        residual = max(residual, *(relative(*pair) for pair in pair_sums(decoder, layer, seen)))
         if not attends(decoder.blocks[layer], decoder.entry):
             continue
-        parts = value_output(decoder, layer)
+        parts = split_heads(decoder, layer)
         moved = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
         heads = seen["changed heads"], -seen["heads"]
         terms = _rescaled(heads, moved, parts.d_head) if decoder.entry.sinks else heads
@@ -149,7 +149,7 @@ def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
     return [scaled[..., 0].ravel(), scaled[..., 1].ravel()]
 
 
-def value_output(decoder: Decoder, layer: int) -> Any:
+def split_heads(decoder: Decoder, layer: int) -> Any:
     """W_V and W_O of one block as loaded, cut into heads."""
     entry, block = decoder.entry, decoder.blocks[layer]
     value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
@@ -197,7 +197,7 @@ def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
     return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
 
 
-def writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple[Array, Array]:
+def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple[Array, Array]:
     """What attention and feed-forward layer of one block add to the stream, times the scales that the entry names."""
     entry, block = decoder.entry, decoder.blocks[layer]
     multiplier = float(config_of(decoder.config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
@@ -208,12 +208,12 @@ def writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple[Array
     return attention, mlp
 
 
-def sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
+def pair_sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
     """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it.
 
     vectors: of one token (d), or of several (tokens × d), by the names that `Probe` gives them.
     """
-    attention, mlp = writes(decoder, layer, vectors)
+    attention, mlp = scale_writes(decoder, layer, vectors)
     if not attention.shape == mlp.shape == vectors["x_in"].shape:
         nowhere = np.full_like(vectors["x_out"], np.nan)  # not of the stream's width: no write at all
         return [([vectors["x_out"]], nowhere)]
@@ -240,10 +240,10 @@ class Probe:
     def keep(self, name: str, x: Tensor) -> None:
         """A vector of the layer that runs, unless it is there."""
         if self.now() in self.vectors:
-            kept = self.kept(numbers(x))
+            kept = self.reduce_tokens(numbers(x))
             self.vectors[self.now()].setdefault(f"changed {name}" if self.again else name, kept)
 
-    def kept(self, tokens: Array) -> Array:
+    def reduce_tokens(self, tokens: Array) -> Array:
         """What is kept of the vectors of all tokens (tokens × d)."""
         kept: Array = tokens.mean(0) if self.decoder.entry.depths else tokens[0]
         return kept
