@@ -102,7 +102,8 @@ def main() -> None:
     parser.add_argument("--missing", action="store_true")
     arguments = parser.parse_args()
     quiet()
-    rows, number = read_rows(), version("transformers")
+    rows = read_rows()
+    number = version("transformers")
     failed = []
     for name in arguments.classes or every:
         if arguments.missing and (name, number) in rows:

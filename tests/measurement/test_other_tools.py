@@ -20,8 +20,8 @@ from torch import Tensor
 
 from thermostats.errors import UsageError
 from thermostats.measurement import other_tools, proving
+from thermostats.measurement.activations import read_activations
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.identities import read_activations
 from thermostats.measurement.other_tools import HOOKS, TOOLS, Read, Tool
 from thermostats.measurement.proving import FAILS, HOLDS, OPEN, PLACES, ModelProof, prove
 
@@ -33,7 +33,9 @@ Fault = Callable[[list[Read]], list[Read]]
 def read_rightly(places: Decoder, ids: Tensor) -> list[Read]:
     """A tool that reads what we read, its tensors with a dimension for the batch."""
     seen = read_activations(places, {"input_ids": ids})
-    return [{name: torch.from_numpy(each[name]).unsqueeze(0) for name in PLACES if name in each} for each in seen.blocks]
+    return [
+        {name: torch.from_numpy(each[name]).unsqueeze(0) for name in PLACES if name in each} for each in seen.blocks
+    ]
 
 
 @pytest.fixture
@@ -118,7 +120,12 @@ def test_what_a_tool_does_not_hand_out_is_not_covered(use_tool: Callable[..., No
     use_tool(hand_out_less)
     proof = hold("llama")
     assert proof.passed and proof.tool is not None
-    assert {name for name, state in find_states(proof).items() if state == OPEN} == {"residual", "norms", "order", "heads"}
+    assert {name for name, state in find_states(proof).items() if state == OPEN} == {
+        "residual",
+        "norms",
+        "order",
+        "heads",
+    }
     assert {each.name for each in proof.tool.agreement if each.state == OPEN} == set(PLACES) - {"x_in", "x_out"}
     names = [row["name"] for row in proving.list_rows(proof)]
     assert names[-len(PLACES) :] == list(PLACES.values())
@@ -144,8 +151,23 @@ def test_a_tool_that_fails_is_refused_in_words(use_tool: Callable[..., None]) ->
         raise KeyError("no such architecture")
 
     use_tool(fail)
-    with pytest.raises(UsageError, match=r"nnterp cannot read a model of this class \(LlamaForCausalLM\): got KeyError"):
+    with pytest.raises(UsageError, match=r"cannot read a model of this class \(LlamaForCausalLM\): got KeyError"):
         hold("llama")
+
+
+def test_a_tool_that_does_not_load_is_refused_in_words(use_tool: Callable[..., None]) -> None:
+    """nnterp 1.3.0 allows nnsight 0.8, without whose older parts it does not load."""
+
+    def fail(_seen: list[Read]) -> list[Read]:
+        raise ModuleNotFoundError("No module named 'nnsight.intervention.tracing'")
+
+    use_tool(fail)
+    with pytest.raises(UsageError, match=r"nnterp cannot be loaded .*: got No module named 'nnsight"):
+        hold("llama")
+
+
+def test_a_model_of_images_is_refused(use_tool: Callable[..., None]) -> None:
+    use_tool()
     with pytest.raises(UsageError, match="nnterp is given token ids alone: got a model that reads image"):
         hold("vit")
 
@@ -158,7 +180,7 @@ def test_a_tool_that_is_not_installed_is_refused_in_words(monkeypatch: pytest.Mo
     for name, tool in TOOLS.items():
         with pytest.raises(UsageError, match=rf"{name} is not installed .* Next: pip install {tool.package}"):
             prove(tiny.build("llama"), tool=name)
-    with pytest.raises(UsageError, match="no adapter for such a tool .* did you mean nnterp"):
+    with pytest.raises(UsageError, match=r"no adapter for such a tool .* did you mean nnterp"):
         prove(tiny.build("llama"), tool="nnterpp")
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,14 +25,17 @@ import transformers
 from conftest import command
 from test_loading import write_tokenizer
 
+from thermostats import measure
+from thermostats.cli import tools
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import identities, loading, proving
+from thermostats.measurement.activations import Activations, read_activations
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.identities import Activations, Deviation, find_deviations, read_activations
+from thermostats.measurement.identities import Deviation, find_deviations
 from thermostats.measurement.proof import PROOF, TOLERANCES, check_proof
 from thermostats.measurement.proving import FAILS, HOLDS, IDENTITIES, OPEN, Opened, prove, prove_opened
-from thermostats.tables import store
+from thermostats.tables import register, store
 
 ALLOWED = TOLERANCES[torch.float32]
 
@@ -85,7 +90,9 @@ def test_numbers_are_those_of_plain_arithmetic() -> None:
     seen: dict[str, Any] = {}
     block = decoder.blocks[1]
     block.register_forward_pre_hook(lambda _m, args: seen.update(before=args[0].double()))
-    block.register_forward_hook(lambda _m, _a, out: seen.update(after=(out if torch.is_tensor(out) else out[0]).double()))
+    block.register_forward_hook(
+        lambda _m, _a, out: seen.update(after=(out if torch.is_tensor(out) else out[0]).double())
+    )
     block.self_attn.register_forward_hook(lambda _m, _a, out: seen.update(attention=out[0].double()))
     block.mlp.register_forward_hook(lambda _m, _a, out: seen.update(mlp=out.double()))
     read = read_activations(decoder, tiny.arguments(prompt))
@@ -111,7 +118,9 @@ def test_the_read_gain_in_rows_is_held_against_the_states() -> None:
     np.testing.assert_allclose(off, 0.01, atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "ignores"), [("gpt2", True), ("llama", False), ("modernbert", True), ("olmo2", False)])
+@pytest.mark.parametrize(
+    ("name", "ignores"), [("gpt2", True), ("llama", False), ("modernbert", True), ("olmo2", False)]
+)
 def test_what_norms_see_is_asked_of_the_norms(name: str, ignores: bool) -> None:
     decoder = tiny.opened(name)
     assert identities.ignores_mean(decoder, 32) == ignores
@@ -179,7 +188,9 @@ def test_a_state_that_is_off_by_one_fails(name: str) -> None:
     assert "the state is off by one block" in failed["states"]
     assert "stream" in failed
     later = (*seen.blocks[1:], seen.blocks[-1])
-    states = [{**own, "x_in": each["x_in"], "x_out": each["x_out"]} for own, each in zip(seen.blocks, later, strict=True)]
+    states = [
+        {**own, "x_in": each["x_in"], "x_out": each["x_out"]} for own, each in zip(seen.blocks, later, strict=True)
+    ]
     failed = find_failed(decoder, replace(seen, blocks=tuple(states)))
     assert "the state is off by one block" in failed["states"]
     assert "residual" in failed
@@ -429,7 +440,7 @@ def test_a_failed_identity_names_its_worst_place_and_all_causes() -> None:
         Deviation("residual", 0.5, 0.5, "block 2", "second"),
         Deviation("residual", 0.0, 0.9, "block 3"),
     ]
-    (row,) = proving.gather(found, {"residual": "wrong"}, ALLOWED, {})
+    (row,) = proving.gather_worst(found, {"residual": "wrong"}, ALLOWED, {})
     assert (row.state, row.difference, row.excess, row.place) == (FAILS, 0.9, 0.5, "block 2")
     assert row.why == "wrong: first, second"
 
@@ -440,3 +451,64 @@ def test_a_sharded_default_prompt_set_is_read_by_the_models_tokenizer(tmp_path: 
     opened = proving.open_folder(str(tmp_path), None, {})
     assert isinstance(opened, Opened) and opened.source.endswith("prompts of core")
     assert prove_opened(replace(opened, inputs=opened.inputs[:2])).passed
+
+
+def test_a_version_that_is_not_in_the_register_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = small.save_prompts(tmp_path)
+    notes = []
+    for number in (transformers.__version__, "0.0.1"):
+        monkeypatch.setattr(register, "version", lambda _name, number=number: number)
+        data = tmp_path / number
+        measure(folder, data, prompts=str(prompts), what="gains", heritage="Us")
+        (run,) = store.load("runs", data).query("model_id == 'tiny-gpt2'")["proof"]
+        proofs = {row["name"]: row for row in tools.checks()}["proofs"]
+        notes.append((run.partition(" unproven=")[2], proofs["state"], proofs["found"]))
+    proved = f"{len(register.list_proved(transformers.__version__))} classes were proved under transformers"
+    assert notes[1] == ("transformers-0.0.1", tools.UNPROVEN, "transformers 0.0.1 is unproven")
+    if register.list_proved(transformers.__version__):
+        assert notes[0] == ("", tools.OK, f"{proved} {transformers.__version__}")
+
+
+def test_a_class_that_failed_is_unproven(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = register.load_proofs().head(2).assign(transformers="0.0.1", failed=["", "order"])
+    monkeypatch.setattr(register, "load_proofs", lambda: rows)
+    assert register.list_proved("0.0.1") == {rows["architecture"].iloc[0]}
+    monkeypatch.setattr(register, "version", lambda _name: "0.0.1")
+    assert register.describe_unproven(rows["architecture"].iloc[1]) == "unproven=transformers-0.0.1"
+
+
+def test_the_register_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = json.loads(command("ls", "architectures", "--proofs", "--json").stdout)
+    names = {row["architecture"] for row in json.loads(command("ls", "architectures", "--json").stdout)}
+    assert {row["architecture"] for row in listed} == names
+    (bloom,) = (row for row in listed if row["architecture"] == "bloom" and row["transformers"] == "5.24.0")
+    assert (bloom["state"], bloom["failed"], bloom["dtype"]) == ("proved", "", "float32")
+    assert "half precision" in bloom["not_covered"] and 0 < bloom["difference"] < ALLOWED
+    rows = register.load_proofs()
+    monkeypatch.setattr(register, "load_proofs", lambda: rows[rows["architecture"] != "bloom"])
+    listed = json.loads(command("ls", "architectures", "--proofs", "--json").stdout)
+    assert [row["state"] for row in listed if row["architecture"] == "bloom"] == ["unproven"]
+    done = command("ls", "models", "--proofs")
+    assert (done.returncode, "thermostats ls architectures --proofs" in done.stderr) == (2, True)
+
+
+def test_the_register_keeps_rows_of_other_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("proofs", Path(__file__).parents[2] / "scripts" / "proofs.py")
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    monkeypatch.setattr(script, "FILE", tmp_path / "proofs.csv")
+    for number, words in (("0.0.1", ["llama", "gemma2"]), ("0.0.2", ["llama"]), ("0.0.2", ["--missing", "llama"])):
+        monkeypatch.setattr(proving, "version", lambda _name, number=number: number)
+        monkeypatch.setattr(script, "version", lambda _name, number=number: number)
+        monkeypatch.setattr(sys, "argv", ["proofs.py", *words])
+        script.main()
+    rows = store.validate(store.read_typed(tmp_path / "proofs.csv", "proofs"), "proofs")
+    assert rows[["architecture", "transformers"]].to_numpy().tolist() == [
+        ["gemma2", "0.0.1"],
+        ["llama", "0.0.1"],
+        ["llama", "0.0.2"],
+    ]
+    assert (rows["failed"] == "").all() and not rows["not_covered"].str.contains("windows").any()

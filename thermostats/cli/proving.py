@@ -49,8 +49,7 @@ def prove(
         bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
     ] = False,
     set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=f"As for measure: {', '.join(SETTABLE)}."),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=f"As for measure: {', '.join(SETTABLE)}.")
     ] = None,
     as_json: Json = False,
 ) -> None:

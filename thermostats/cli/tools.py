@@ -93,7 +93,7 @@ PYTHONS = ((3, 11), (3, 13))
 def checks(data: str | Path | None = None) -> list[dict[str, str]]:
     """Rows of name, state, found, advice.
 
-    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see `proofs_row`.
+    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see `make_proofs_row`.
     """
     python, room = sys.version.split()[0], shutil.disk_usage(Path.cwd()).free / 1e9
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
@@ -116,20 +116,20 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
         counts = check(place := folders.begun_or_shipped(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
-        rows += proofs_row()
+        rows += make_proofs_row()
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
     return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
 
 
-def proofs_row() -> list[tuple[str, str, str, str]]:
+def make_proofs_row() -> list[tuple[str, str, str, str]]:
     """What the register says of the version of transformers that is installed; nothing where there is none."""
-    from thermostats.tables.register import installed_version, proved_classes  # noqa: PLC0415 - pandas
+    from thermostats.tables.register import find_version, list_proved  # noqa: PLC0415 - pandas
 
-    number = installed_version()
+    number = find_version()
     if not number:
         return []
-    proved = len(proved_classes(number))
+    proved = len(list_proved(number))
     if not proved:
         advice = "thermostats prove MODEL says whether a model of yours is read rightly"
         return [("proofs", UNPROVEN, f"transformers {number} is unproven", advice)]

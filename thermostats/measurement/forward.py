@@ -359,7 +359,8 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     Raises UsageError for an image that is not of the size that the model reads.
     """
     entry, config = decoder.entry, config_of(decoder.config)
-    channels, *sides = image_shape(decoder)
+    channels, height, width = image_shape(decoder)
+    sides = (height, width)
     each = _sides(config, "patch_size")
     shape, allowed = tuple(image.shape), f"{channels} channels of {sides[0]} × {sides[1]}"
     if entry.any_size and len(shape) == 3:

@@ -1,7 +1,7 @@
 """Identities of one pass through a model, block by block and token by token, whoever reads the tensors.
 
-`Activations` is what a tool hands out of one pass over one input: `read_activations` reads those at the places of an
-entry, another tool's adapter its own (`other_tools.py`). Each identity holds some of them against others, or against
+`activations.py` reads what a pass leaves at the places of an entry, another tool's adapter what that tool hands out
+(`other_tools.py`). Each identity holds some of them against others, or against
 the model: its norms, its W_O, the hidden states that it returns itself. What a run proves on one token (`proof.py`) is
 the same here, on every token of the prompts.
 """
@@ -9,9 +9,8 @@ the same here, on every token of the prompts.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -19,32 +18,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from thermostats.measurement.activations import Activations, Array, Vectors, apply_module
 from thermostats.measurement.batching import ImagePrompt
-from thermostats.measurement.forward import (
-    Decoder,
-    as_measured,
-    attends,
-    in_turn,
-    input_of,
-    mixing,
-    on_entry,
-    optional,
-    patches,
-    running,
-    submodule,
-    tensor_of,
-    without_cache,
-)
+from thermostats.measurement.forward import Decoder, attends, optional, patches, submodule
 from thermostats.measurement.gains import places_of
 from thermostats.measurement.lookup import config_of
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.proof import (
     PROOF,
     TOLERANCES,
-    Probe,
     numbers,
     pair_sums,
     relative_difference,
@@ -53,9 +37,6 @@ from thermostats.measurement.proof import (
 )
 from thermostats.measurement.readings import reads_centred
 
-Array = NDArray[np.float64]
-Vectors = dict[str, Array]
-"""Name of a place in a block → vectors of all tokens there (tokens × d)."""
 Causes = Iterator[tuple[str, bool]]
 """What would explain that an identity fails, and whether it does."""
 
@@ -79,24 +60,6 @@ IDENTITIES = {
 
 
 @dataclass(frozen=True)
-class Activations:
-    """What a tool hands out of one pass over one input.
-
-    Names in a block: x_in and x_out, the stream before and after it; attention_read and mlp_read, what its sub-blocks
-    read; attention, what attention puts out; attention_write and mlp_write, what is added to the stream but for scales
-    that the entry names; heads, what W_O reads; attention_sum, mlp_sum and their `_normed` of post-norm blocks.
-    """
-
-    blocks: tuple[Vectors, ...]
-    hidden: tuple[Array | None, ...]
-    """The states that the model itself returns (tokens × d), by how many blocks stand before them; None: not returned."""
-    final: Array
-    """The last hidden state that the model returns (tokens × d)."""
-    moved: tuple[Array | None, ...] = ()
-    """Of each block how far every token's attention output moves where the first token's input changes (tokens)."""
-
-
-@dataclass(frozen=True)
 class Deviation:
     """How far one identity is off at one place, relative to what is expected there."""
 
@@ -107,74 +70,6 @@ class Deviation:
     place: str
     cause: str = ""
     """What explains it, where it is off."""
-
-
-@dataclass(eq=False)
-class Watch(Probe):
-    """Hooks that keep the vectors of all tokens, and of attention how far a change of the first token reaches."""
-
-    moved: dict[int, Array] = field(default_factory=dict)
-
-    def reduce_tokens(self, tokens: Array) -> Array:
-        """All tokens, in the order in which the module has them."""
-        return tokens
-
-    def watch(self, stack: ExitStack, block: nn.Module) -> None:
-        """Keep what a block passes on and what its sub-blocks read, until the stack is closed."""
-        super().watch(stack, block)
-        entry = self.decoder.entry
-        mixer = submodule(block, mixing(block, entry), entry)
-        on_entry(stack, mixer, partial(self.keep, "attention_read"))
-        if entry.mlp:
-            on_entry(stack, submodule(block, entry.mlp, entry), partial(self.keep, "mlp_read"))
-        if attends(block, entry) and entry.reads == "text":
-            stack.callback(mixer.register_forward_hook(self.move, with_kwargs=True).remove)
-
-    def move(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
-        """Run attention once more with another first token, as long as the one that is there."""
-        if self.again or self.now() in self.moved:
-            return
-        x = input_of(args, kwargs)
-        generator = torch.Generator().manual_seed(self.now())
-        other = torch.randn(x.shape[-1], generator=generator, dtype=torch.float64)
-        changed = x.clone()
-        first = changed.reshape(-1, x.shape[-1])[0]
-        first += (other * (float(first.double().norm()) / float(other.norm()))).to(x.device, x.dtype)
-        positional = (changed, *args[1:]) if args else ()
-        named = kwargs if args else {**kwargs, "hidden_states": changed}
-        before = numbers(tensor_of(output))
-        self.again = True
-        after = numbers(tensor_of(module.forward(*positional, **named)))
-        self.again = False
-        length = np.linalg.norm(before, axis=-1)
-        if length.all():
-            self.moved[self.now()] = np.linalg.norm(after - before, axis=-1) / length
-
-
-SHIFTED_STATES = ("mamba", "mamba2", "falcon_mamba")
-"""Classes whose returned states begin behind block 1 and end with the last normed."""
-
-
-def read_activations(decoder: Decoder, inputs: Mapping[str, Any]) -> Activations:
-    """The activations of one pass at the places that the model's entry names.
-
-    inputs: what the model is called with. Raises ThermostatsError where its code fails on them.
-    """
-    depth = len(decoder.blocks)
-    with in_turn(decoder.blocks) as now, ExitStack() as stack:
-        watch = Watch(decoder, now, {layer: {} for layer in range(depth)})
-        stack.enter_context(as_measured(decoder.model))
-        for block in dict.fromkeys(decoder.blocks):
-            watch.watch(stack, block)
-        options = {**without_cache(decoder.base), "output_hidden_states": True}
-        with running(decoder.model):
-            output = decoder.base(**inputs, **options)
-    hidden: tuple[Array | None, ...] = tuple(map(numbers, getattr(output, "hidden_states", None) or ()))
-    if decoder.entry.model_type in SHIFTED_STATES:
-        hidden = (None, *hidden[:-1])
-    blocks = tuple(watch.vectors[layer] for layer in range(depth))
-    moved = tuple(watch.moved.get(layer) for layer in range(depth))
-    return Activations(blocks, hidden, numbers(getattr(output, "last_hidden_state", output)), moved)
 
 
 @dataclass(frozen=True)
@@ -219,17 +114,15 @@ class Held:
         if any(term.shape != expected.shape for term in terms) or not expected.size:
             return np.array([np.inf])
         epsilon = torch.finfo(self.decoder.dtype).eps
-        how = {"tolerance": self.tolerance, "epsilon": epsilon}
-        tokens = range(len(expected))
-        return np.array([relative_difference([x[t] for x in terms], expected[t], **how) for t in tokens])
+        how: dict[str, Any] = {"tolerance": self.tolerance, "epsilon": epsilon}
+        tokens = np.stack(terms, axis=1)  # tokens × terms × d
+        return np.array([relative_difference(*pair, **how) for pair in zip(tokens, expected, strict=True)])
 
     def is_explained(self, terms: Sequence[Array], expected: Array) -> bool:
         """Whether terms sum to what is expected."""
         return bool(self.measure_excess(terms, expected).max() <= self.tolerance)
 
-    def judge(
-        self, terms: Sequence[Array], expected: Array, causes: Callable[[], Causes] | None = None
-    ) -> Deviation:
+    def judge(self, terms: Sequence[Array], expected: Array, causes: Callable[[], Causes] | None = None) -> Deviation:
         """The deviation of terms that should sum to what is expected; `causes` are asked only where it is off."""
         excess = self.measure_excess(terms, expected)
         difference = excess
@@ -256,26 +149,15 @@ class Held:
         """Vectors that can be held against each other: of tokens in windows, whose order differs, the mean."""
         return x.mean(0, keepdims=True) if self.decoder.entry.depths else x
 
-    def list_norms(self) -> list[nn.Module]:
-        """Norms among the parts of the block that are as wide as the stream, by what their classes are called."""
-        shape = self.vectors["x_in"].shape[-1:]
+    def apply_norms(self, x: Array) -> list[Array]:
+        """What each norm of the block that is as wide as the stream makes of vectors, by what classes are called."""
+        shape = x.shape[-1:]
         norms = [each for each in self.block.modules() if "norm" in type(each).__name__.casefold()]
-        return [norm for norm in norms if all(weight.shape == shape for weight in norm.parameters())]
+        wide = [norm for norm in norms if all(weight.shape == shape for weight in norm.parameters())]
+        return [apply_module(norm, x, self.decoder) for norm in wide]
 
 
-def apply_module(module: nn.Module, x: Array, decoder: Decoder) -> Array:
-    """What a module makes of vectors (tokens × d), at its own precision and place."""
-    weight = next(module.parameters(), None)
-    device = decoder.device if weight is None else weight.device
-    dtype = decoder.dtype if weight is None else weight.dtype
-    with torch.inference_mode():
-        batch = torch.from_numpy(np.ascontiguousarray(x)).to(device, dtype).unsqueeze(0)
-        return numbers(tensor_of(module(batch)))
-
-
-def find_deviations(
-    decoder: Decoder, seen: Activations, claims: Decoder | None = None
-) -> Iterator[Deviation]:
+def find_deviations(decoder: Decoder, seen: Activations, claims: Decoder | None = None) -> Iterator[Deviation]:
     """Every identity of a pass at every block, each at its worst token.
 
     claims: the same model with what a tool says of its tensors, where that is not what `decoder` says. What a tool does
@@ -360,20 +242,18 @@ def explain_writes(held: Held, vectors: Vectors) -> Causes:
         return held.is_explained(terms, step)
 
     yield "attention's write holds the residual", fits(attention - before, mlp)
-    both = held.has("mlp_read") and held.is_explained(
-        [held.align(held.apply(held.claims.entry.mlp_norm, attention))], held.align(held.vectors["mlp_read"])
-    )
+    middle = held.apply(held.claims.entry.mlp_norm, attention)
+    both = held.has("mlp_read") and held.is_explained([middle], held.align(held.vectors["mlp_read"]))
     which = "both writes hold" if both else "the feed-forward layer's write holds"
     yield f"{which} the residual", fits(mlp - before)
     yield "a factor on the writes is forgotten", fits(rescale(attention + mlp, step))
-    norms = held.list_norms()
-    parts = [[x, *(apply_module(norm, x, held.decoder) for norm in norms)] for x in (attention, mlp)]
-    for first, second in list(product(*parts))[1:]:
+    pairs = list(product([attention, *held.apply_norms(attention)], [mlp, *held.apply_norms(mlp)]))
+    for first, second in pairs[1:]:
         yield "a norm behind a sub-block is forgotten", fits(first, second)
-    normed = [apply_module(norm, before + attention + mlp, held.decoder) for norm in norms]
-    middle = [apply_module(norm, before + attention, held.decoder) for norm in norms]
-    sums = [apply_module(norm, x + mlp, held.decoder) for norm, x in product(norms, middle)]
-    for x in (*normed, *sums):
+    sums = held.apply_norms(before + attention + mlp)
+    for middle in held.apply_norms(before + attention):
+        sums += held.apply_norms(middle + mlp)
+    for x in sums:
         yield "a norm stands behind the sum, not in front of the sub-block", fits(x, -before)
     if not held.is_last and "x_out" in (following := held.seen.blocks[held.layer + 1]):
         later = [held.align(following["x_out"]), -vectors["x_out"]]
@@ -400,9 +280,8 @@ def explain_norm(held: Held, what: str, streams: Sequence[Array], read: Array) -
     """What would explain that a sub-block reads something else than its norm leaves of any of these streams."""
     for x in streams:
         yield f"no norm stands in front of {what}", held.is_explained([held.align(x)], read)
-        for norm in held.list_norms():
-            normed = held.align(apply_module(norm, x, held.decoder))
-            yield f"another norm stands in front of {what}", held.is_explained([normed], read)
+        for normed in held.apply_norms(x):
+            yield f"another norm stands in front of {what}", held.is_explained([held.align(normed)], read)
 
 
 def find_streams(held: Held) -> tuple[Array, ...]:
@@ -542,9 +421,7 @@ def rescale(x: Array, expected: Array) -> Array:
     return scaled
 
 
-def check_read_gain(
-    decoder: Decoder, seen: Activations, prompt: Any, rows: pd.DataFrame
-) -> Iterator[Deviation]:
+def check_read_gain(decoder: Decoder, seen: Activations, prompt: Any, rows: pd.DataFrame) -> Iterator[Deviation]:
     """How far `gain_read` in the rows of one prompt is from ‖P x_l‖ / ‖P x_(l−1)‖ of its plain states.
 
     P is what the model's own norms see: I − 11ᵀ/d where adding a number to all coordinates changes nothing that they
@@ -577,7 +454,7 @@ def measure_lengths(x: Array, *, centred: bool) -> Array:
 
 
 UNMOVED = 1e-2
-"""A norm that gives the same to this share does not see what was added; one that sees it moves by as much as it gives."""
+"""A norm that gives the same to this share does not see what was added; else it moves by about what it gives."""
 
 
 def ignores_mean(decoder: Decoder, width: int) -> bool:

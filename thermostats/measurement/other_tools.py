@@ -1,4 +1,4 @@
-"""What other tools read of the same model and tokens: one short adapter each, none of which knows our places but nnsight's.
+"""What other tools read of the same model and tokens: a short adapter each; only nnsight's borrows our places.
 
 An adapter is given a loaded model with its places and token ids (1 × tokens), and hands out of each block the tensors
 that the tool's accessors give, by the names of `identities.Activations`. None of these tools comes with the package.
@@ -6,7 +6,7 @@ that the tool's accessors give, by the names of `identities.Activations`. None o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from tempfile import TemporaryDirectory
@@ -81,18 +81,22 @@ def save_tokenizer(size: int, folder: str) -> None:
     words = tokenizers.models.WordLevel({str(i): i for i in range(size)}, unk_token="0")  # noqa: S106
     made: Any = tokenizers.Tokenizer(words)
     special = {"bos_token": "0", "eos_token": "0", "pad_token": "0", "unk_token": "0"}
-    transformers.PreTrainedTokenizerFast(tokenizer_object=made, **special).save_pretrained(folder)
+    kind: Any = transformers.PreTrainedTokenizerFast
+    kind(tokenizer_object=made, **special).save_pretrained(folder)
 
 
 def read_nnsight(places: Decoder, ids: Tensor) -> list[Read]:
     """By nnsight's `.input` and `.output` of the modules that our entry names: it knows no place by itself."""
     from nnsight import NNsight  # noqa: PLC0415 - no dependency
 
-    entry, names = places.entry, {module: name for name, module in places.model.named_modules()}
-    tool, seen = NNsight(places.model), []
+    entry = places.entry
+    names = {module: name for name, module in places.model.named_modules()}
+    tool = NNsight(places.model)
+    seen: list[Read] = []
     with torch.no_grad(), tool.trace(input_ids=ids, use_cache=False):
         for block in places.blocks:
-            mixer, mlp = mixing(block, entry), entry.mlp
+            mixer = mixing(block, entry)
+            mlp = entry.mlp
             output = entry.attention_write or entry.attention_out or mixer
             steps = [("x_in", "", "input"), ("attention_read", mixer, "input")]
             steps += [("heads", entry.output, "input")] * attends(block, entry)
@@ -114,6 +118,8 @@ class Tool:
     name: str
     package: str
     read: Callable[[Decoder, Tensor], list[Read]]
+    borrows_places: bool = False
+    """It names no place: factors of our entries apply to what it reads."""
 
 
 TOOLS = {
@@ -121,7 +127,7 @@ TOOLS = {
     for tool in (
         Tool("nnterp", "nnterp", read_nnterp),
         Tool("transformer-lens", "transformer-lens", read_transformer_lens),
-        Tool("nnsight", "nnsight", read_nnsight),
+        Tool("nnsight", "nnsight", read_nnsight, borrows_places=True),
     )
 }
 
@@ -144,11 +150,14 @@ def find_tool(name: str) -> tuple[Tool, str]:
 def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any], ...]:
     """What a tool hands out of each block (tokens × d), by name.
 
-    Raises UsageError where it does not know the class or fails on the model.
+    Raises UsageError where it cannot be loaded, does not know the class or fails on the model.
     """
     try:
-        seen = tool.read(places, ids)
-        return tuple({name: numbers(first_tensor(x)) for name, x in each.items()} for each in seen)
+        return tuple(map(copy_vectors, tool.read(places, ids)))
+    except ImportError as error:
+        what, got = f"{tool.name} cannot be loaded with what is installed beside it", first_line(error)
+        step = f"install versions that belong together: pip install --upgrade {tool.package}"
+        raise UsageError(what, where="--tool", got=got, next_step=step) from error
     except Exception as error:  # whatever another tool raises
         what = f"{tool.name} cannot read a model of this class"
         got = f"{type(error).__name__}: {first_line(error)}"
@@ -156,7 +165,12 @@ def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any],
         raise UsageError(what, where=type(places.model).__name__, got=got, next_step=step) from error
 
 
-def first_tensor(value: Any) -> Tensor:
+def copy_vectors(read: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tool read of a block, as plain vectors (tokens × d)."""
+    return {name: numbers(get_tensor(x)) for name, x in read.items()}
+
+
+def get_tensor(value: Any) -> Tensor:
     """The vectors among what an accessor gives: a tensor, or the first of a tuple; heads one behind the other."""
     x: Tensor = value if isinstance(value, Tensor) else value[0]
     return x.flatten(2) if x.ndim == 4 else x

@@ -22,6 +22,7 @@ import torch
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement import forward, spectra
+from thermostats.measurement.activations import Activations, Vectors, read_activations
 from thermostats.measurement.batching import ImagePrompt, TokenisedPrompt, tokenise
 from thermostats.measurement.checkpoint import context
 from thermostats.measurement.class_facts import check_loaded, differing, facts_of, find_ends
@@ -30,27 +31,18 @@ from thermostats.measurement.from_python import find_places, unwrap_model, write
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.identities import (
     IDENTITIES,
-    Activations,
     Deviation,
     Held,
     check_read_gain,
     find_deviations,
-    read_activations,
     read_window,
 )
 from thermostats.measurement.loading import load
 from thermostats.measurement.lookup import config_of, lookup
 from thermostats.measurement.other_tools import Tool, find_tool, read_tool
 from thermostats.measurement.plan import MeasurementPlan, folder_of, plan
-from thermostats.measurement.proof import (
-    TOLERANCES,
-    InputsMeetError,
-    check_finite,
-    conformance,
-    proved,
-    scale_writes,
-)
 from thermostats.measurement.prompts import load_prompts, processed
+from thermostats.measurement.proof import TOLERANCES, InputsMeetError, check_finite, conformance, proved, scale_writes
 from thermostats.measurement.spec import MADE, RunSpec, spec_of
 from thermostats.tables.folders import begun_or_shipped, shipped
 
@@ -151,12 +143,6 @@ class ModelProof:
         return not self.failed and not (self.tool and self.tool.failed)
 
     @property
-    def worst(self) -> ProvedIdentity:
-        """The identity that is furthest off."""
-        tried = [each for each in self.identities if each.state != OPEN]
-        return max(tried, key=lambda each: (each.excess or 0.0, each.difference or 0.0))
-
-    @property
     def badge(self) -> str:
         """One line that a badge can show."""
         where = f"{self.dtype}, transformers {self.transformers}"
@@ -241,7 +227,7 @@ def open_folder(model: str, prompts: str | None, options: Mapping[str, Any]) -> 
     folder = planned.folder
     reads_words = any(next(folder.path.glob(pattern), None) for pattern in WORDS)
     drawn = prompts is None and not reads_words
-    how = {"dtype": spec.dtype, "device": spec.device, "trust_remote_code": spec.trust_remote_code}
+    how: dict[str, Any] = {"dtype": spec.dtype, "device": spec.device, "trust_remote_code": spec.trust_remote_code}
     loaded = load(folder, tokenizer=not drawn, **how)
     decoder = loaded.decoder
     config = spectra.read_config(folder.path, folder.reads)
@@ -333,7 +319,7 @@ def prove_opened(opened: Opened, other: tuple[Tool, str] | None = None) -> Model
     decoder = opened.decoder
     found = list(find_all(opened))
     allowed = TOLERANCES[decoder.dtype]
-    identities = gather(found, IDENTITIES, allowed, UNCOVERED)
+    identities = gather_worst(found, IDENTITIES, allowed, UNCOVERED)
     if any(each.state == FAILS for each in identities):
         check_finite(decoder)
     dtype = str(decoder.dtype).removeprefix("torch.")
@@ -378,26 +364,29 @@ def make_call(decoder: Decoder, prompt: Any) -> dict[str, Any]:
     return {"input_ids": torch.tensor([prompt.token_ids], device=decoder.device)}
 
 
-def gather(
-    found: Iterable[Deviation], names: Mapping[str, str], allowed: float, uncovered: Mapping[str, str]
+def gather_worst(
+    deviations: Iterable[Deviation], names: Mapping[str, str], allowed: float, uncovered: Mapping[str, str]
 ) -> tuple[ProvedIdentity, ...]:
     """What was found, a row a name: the worst of each; `uncovered`: why one may not have been tried."""
     by_name: dict[str, list[Deviation]] = {name: [] for name in names}
-    for each in found:
+    for each in deviations:
         by_name[each.identity].append(each)
-    rows = []
-    for name, each in by_name.items():
-        if not each:
-            why = uncovered.get(name, "not handed out")
-            rows.append(ProvedIdentity(name, OPEN, None, None, allowed, "", why))
-            continue
-        worst = max(each, key=lambda one: (one.excess, one.difference))
-        largest = max(one.difference for one in each)
-        causes = ", ".join(dict.fromkeys(one.cause for one in each if one.cause and not one.excess <= allowed))
-        fails = not worst.excess <= allowed
-        why = f"{names[name]}{': ' * bool(causes)}{causes}" if fails else ""
-        rows.append(ProvedIdentity(name, FAILS if fails else HOLDS, largest, worst.excess, allowed, worst.place, why))
-    return tuple(rows)
+    return tuple(
+        find_worst(name, words, by_name[name], allowed)
+        if by_name[name]
+        else ProvedIdentity(name, OPEN, None, None, allowed, "", uncovered.get(name, "not handed out"))
+        for name, words in names.items()
+    )
+
+
+def find_worst(name: str, words: str, deviations: Sequence[Deviation], allowed: float) -> ProvedIdentity:
+    """One identity over all its places; `words`: what is wrong where it is off."""
+    worst = max(deviations, key=lambda each: (each.excess, each.difference))
+    largest = max(each.difference for each in deviations)
+    off = [each for each in deviations if not each.excess <= allowed]
+    causes = ", ".join(dict.fromkeys(each.cause for each in off if each.cause))
+    why = f"{words}{': ' * bool(causes)}{causes}" if off else ""
+    return ProvedIdentity(name, FAILS if off else HOLDS, largest, worst.excess, allowed, worst.place, why)
 
 
 def find_uncovered(opened: Opened) -> Iterator[str]:
@@ -420,14 +409,15 @@ def find_uncovered(opened: Opened) -> Iterator[str]:
 def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
     """Identities of another tool's accessors on the shortest and the longest prompt, and where they agree with ours.
 
-    Its writes are held to add up as they are handed out, without the factors that our entries name.
+    Its writes are held to add up as they are handed out, without the factors that our entries name, unless it reads at
+    the places of our entry.
     """
     decoder = opened.decoder
     entry = decoder.entry
     if entry.reads != "text":
         raise UsageError(f"{tool.name} is given token ids alone", got=f"a model that reads {entry.reads}")
     plain = replace(entry, residual_multiplier="", attention_scale="", mlp_scale="")
-    claims = replace(decoder, entry=plain)
+    claims = decoder if tool.borrows_places else replace(decoder, entry=plain)
     by_length = sorted(opened.inputs, key=lambda each: len(each.token_ids))
     ends = {each.prompt_id: each for each in (by_length[0], by_length[-1])}
     found: list[Deviation] = []
@@ -440,23 +430,31 @@ def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
         where = f"prompt {prompt.prompt_id}, "
         for each in find_deviations(decoder, theirs, claims):
             found.append(replace(each, place=where + each.place))
-        for each in compare_places(decoder, ours, theirs):
+        for each in compare_places(decoder, ours, theirs, claims):
             apart.append(replace(each, place=where + each.place))
     allowed = TOLERANCES[decoder.dtype]
     offered = [name for name in IDENTITIES if name not in ("window", "read", "value", "circuit", "facts", "again")]
-    identities = gather(found, {name: IDENTITIES[name] for name in offered}, allowed, {})
+    identities = gather_worst(found, {name: IDENTITIES[name] for name in offered}, allowed, {})
     words = {name: f"{what} is not the tensor that we read" for name, what in PLACES.items()}
-    return ToolProof(tool.name, number, identities, gather(apart, words, allowed, {}))
+    return ToolProof(tool.name, number, identities, gather_worst(apart, words, allowed, {}))
 
 
-def compare_places(decoder: Decoder, ours: Activations, theirs: Activations) -> Iterator[Deviation]:
-    """How far another tool's tensors are from ours, what is written with the factors of our entry."""
+def compare_places(decoder: Decoder, ours: Activations, theirs: Activations, claims: Decoder) -> Iterator[Deviation]:
+    """How far another tool's tensors are from ours, what is written with the factors that are said of each."""
     for layer, (own, read) in enumerate(zip(ours.blocks, theirs.blocks, strict=True)):
-        attention, mlp = scale_writes(decoder, layer, own)
-        written = {**own, "attention_write": attention, **({"mlp_write": mlp} if "mlp_write" in own else {})}
+        expected = add_factors(decoder, layer, own)
+        given = add_factors(claims, layer, read)
         for name in PLACES:
-            if name in written and name in read:
-                yield Held(name, decoder, decoder, theirs, layer).judge([read[name]], written[name])
+            if name in expected and name in given:
+                yield Held(name, decoder, claims, theirs, layer).judge([given[name]], expected[name])
+
+
+def add_factors(claims: Decoder, layer: int, vectors: Vectors) -> Vectors:
+    """Vectors of a block, its writes times the factors of an entry."""
+    names = ["attention_write", *["mlp_write"] * bool(claims.entry.mlp)]
+    if not vectors.keys() >= set(names):
+        return vectors
+    return {**vectors, **dict(zip(names, scale_writes(claims, layer, vectors), strict=False))}
 
 
 def list_rows(proof: ModelProof) -> list[dict[str, Any]]:
@@ -468,4 +466,3 @@ def list_rows(proof: ModelProof) -> list[dict[str, Any]]:
     of_tool = [{**asdict(each), "ours": own[each.name]} for each in proof.tool.identities]
     agreement = [{**asdict(each), "name": PLACES[each.name], "ours": None} for each in proof.tool.agreement]
     return [*of_tool, *agreement]
-

@@ -30,7 +30,7 @@ from thermostats.tables import runs as spec_states
 from thermostats.tables import store
 from thermostats.tables.join import confirm, join
 from thermostats.tables.model_rows import set_facts
-from thermostats.tables.register import unproven_note
+from thermostats.tables.register import describe_unproven
 
 
 class ProgressLines:
@@ -268,7 +268,7 @@ def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartP
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
     facts = facts_of(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
     differences = differing(planned.model, facts, "of the loaded model")
-    unproven = unproven_note(loaded.decoder.entry.name)
+    unproven = describe_unproven(loaded.decoder.entry.name)
     provenance = {"device": loaded.device, "differences": differences, "unproven": unproven}
     passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
     if loaded.decoder.entry.reads == "image":

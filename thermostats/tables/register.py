@@ -17,14 +17,14 @@ def load_proofs() -> pd.DataFrame:
     return store.load("proofs", shipped("data"))
 
 
-def proved_classes(number: str) -> set[str]:
+def list_proved(number: str) -> set[str]:
     """Classes of which every identity held under a version of transformers."""
     proofs = load_proofs()
     held = proofs[(proofs[LIBRARY] == number) & (proofs["failed"] == "")]
     return set(held["architecture"])
 
 
-def installed_version() -> str:
+def find_version() -> str:
     """The version of transformers that is installed; empty: none."""
     try:
         return version(LIBRARY)
@@ -32,7 +32,7 @@ def installed_version() -> str:
         return ""
 
 
-def unproven_note(architecture: str) -> str:
+def describe_unproven(architecture: str) -> str:
     """What `runs.proof` says of a class that was not proved under the installed version; empty: it was."""
-    number = installed_version()
-    return "" if architecture in proved_classes(number) else f"unproven={LIBRARY}-{number}"
+    number = find_version()
+    return "" if architecture in list_proved(number) else f"unproven={LIBRARY}-{number}"
