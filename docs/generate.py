@@ -104,8 +104,8 @@ def proofs() -> str:
     lines = [
         "# Proofs by class",
         "",
-        "A tiny model of every class with random weights, saved, loaded and held against itself as "
-        "[`thermostats prove`](../how-to/prove.md) does it. The largest relative difference is that of all identities "
+        "A tiny model of every class with random weights, saved, loaded and proved by "
+        "[`thermostats prove`](../how-to/prove.md). The largest relative difference is that of all identities "
         "together; float32 rounds to 6e-8. `make proofs` writes the file `data/proofs.csv`, and "
         "`thermostats ls architectures --proofs` prints it. A version of transformers that is not here is unproven: "
         "`thermostats doctor` says so, and the column `proof` of `runs`.",

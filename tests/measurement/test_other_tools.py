@@ -162,7 +162,7 @@ def test_a_tool_that_does_not_load_is_refused_in_words(use_tool: Callable[..., N
         raise ModuleNotFoundError("No module named 'nnsight.intervention.tracing'")
 
     use_tool(fail)
-    with pytest.raises(UsageError, match=r"nnterp cannot be loaded .*: got No module named 'nnsight"):
+    with pytest.raises(UsageError, match=r"nnterp does not load with .*: got No module named 'nnsight"):
         hold("llama")
 
 

@@ -155,7 +155,7 @@ def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any],
     try:
         return tuple(map(copy_vectors, tool.read(places, ids)))
     except ImportError as error:
-        what, got = f"{tool.name} cannot be loaded with what is installed beside it", first_line(error)
+        what, got = f"{tool.name} does not load with the other packages installed here", first_line(error)
         step = f"install versions that belong together: pip install --upgrade {tool.package}"
         raise UsageError(what, where="--tool", got=got, next_step=step) from error
     except Exception as error:  # whatever another tool raises

@@ -440,7 +440,7 @@ def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
 
 
 def compare_places(decoder: Decoder, ours: Activations, theirs: Activations, claims: Decoder) -> Iterator[Deviation]:
-    """How far another tool's tensors are from ours, what is written with the factors that are said of each."""
+    """How far another tool's tensors are from ours, what is written with the factors of each."""
     for layer, (own, read) in enumerate(zip(ours.blocks, theirs.blocks, strict=True)):
         expected = add_factors(decoder, layer, own)
         given = add_factors(claims, layer, read)
@@ -458,7 +458,7 @@ def add_factors(claims: Decoder, layer: int, vectors: Vectors) -> Vectors:
 
 
 def list_rows(proof: ModelProof) -> list[dict[str, Any]]:
-    """Rows for a table: an identity each, and with another tool its own number beside ours."""
+    """Rows for a table: an identity each, and with another tool its number and ours."""
     rows = [asdict(each) for each in proof.identities]
     if proof.tool is None:
         return rows
