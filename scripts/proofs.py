@@ -24,6 +24,7 @@ import tiny  # noqa: E402 - the conformance suite's builder
 import transformers  # noqa: E402
 from test_towers import whole  # noqa: E402 - models with several towers
 
+from thermostats.errors import ThermostatsError, first_line  # noqa: E402
 from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: E402
 from thermostats.measurement.proving import FAILS, HOLDS, ModelProof, prove  # noqa: E402
 from thermostats.measurement.session import quiet  # noqa: E402
@@ -36,6 +37,13 @@ WINDOW = 4
 """Tokens that a windowed block sees, fewer than the longest input has."""
 WINDOWS = ("sliding_window", "attention_window_size")
 """Configuration keys of it."""
+
+
+def is_known(name: str) -> bool:
+    """Whether the transformers that is installed has a class."""
+    if name in TEXT_TOWERS:
+        return name in transformers.CONFIG_MAPPING
+    return name in tiny.CONFIGURATIONS and hasattr(transformers, tiny.CONFIGURATIONS[name][0])
 
 
 def build(name: str) -> Any:
@@ -104,21 +112,26 @@ def main() -> None:
     quiet()
     rows = read_rows()
     number = version("transformers")
-    failed = []
+    failed: list[str] = []
+    left_out: list[str] = []
     for name in arguments.classes or every:
         if arguments.missing and (name, number) in rows:
             continue
+        if not is_known(name):
+            print(f"{name}: left out, transformers {number} has no such class", flush=True)
+            continue
         try:
             proof = prove_class(name)
-        except ImportError as error:
-            print(f"{name}: left out, {error}", flush=True)
+        except (ImportError, AttributeError, TypeError, ValueError, ThermostatsError) as error:
+            print(f"{name}: left out, {type(error).__name__}: {first_line(error)}", flush=True)
+            left_out.append(name)
             continue
         rows[name, number] = make_row(name, proof)
         failed += [name] * (not proof.passed)
         write_rows(rows)
         print(f"{name}: {proof.badge}", flush=True)
-    if failed:
-        sys.exit(f"not proved: {', '.join(failed)}")
+    if failed or left_out:
+        sys.exit(f"not proved: {', '.join(failed) or 'none'}; left out: {', '.join(left_out) or 'none'}")
 
 
 if __name__ == "__main__":

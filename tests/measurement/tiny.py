@@ -186,7 +186,7 @@ OWN: dict[str, dict[str, Any]] = {
 UNSTATED: set[str] = set()
 """Entries whose configuration states no key/value heads by default: a wrong number of them would pass unseen."""
 for _entry in ARCHITECTURES:
-    if _entry.name not in CONFIGURATIONS:
+    if _entry.name not in CONFIGURATIONS and _entry.model_type in transformers.CONFIG_MAPPING:  # older ones lack some
         _kind = transformers.CONFIG_MAPPING[_entry.model_type]
         _known = _kind().to_dict()
         _fits = {key: value for key, value in SMALL.items() if key in _known or key in _kind.attribute_map}
