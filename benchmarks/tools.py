@@ -1,9 +1,9 @@
 """What other tools read of BLOOM, Gemma-2, OLMo-2, GLM-4 and others, held to the identities of `thermostats prove`.
 
 Tiny models of these classes with random weights, those of the conformance suite. Run it in an environment that has a
-tool: `pip install torch==2.13.0 nnterp pytest '.[measure]'`, then `python benchmarks/tools.py`. Every tool that is
-installed there has its lines written anew, by its version and that of nnsight, in `results/tools.csv`, from which
-`results/tools.md` is made; `--page` makes that alone.
+tool, made by `pip install torch==2.13.0 nnterp 'nnsight<0.8' pytest '.[measure]'`. Every tool that is installed there
+has its lines written anew, by its version and that of nnsight, in `results/tools.csv`, from which `results/tools.md`
+is made; `--page` makes that alone.
 """
 
 from __future__ import annotations

@@ -178,10 +178,15 @@ def test_a_tool_that_is_not_installed_is_refused_in_words(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(other_tools, "version", lack)
     for name, tool in TOOLS.items():
-        with pytest.raises(UsageError, match=rf"{name} is not installed .* Next: pip install {tool.package}"):
+        with pytest.raises(UsageError, match=rf"{name} is not installed .* Next: {tool.install_line}"):
             prove(tiny.build("llama"), tool=name)
     with pytest.raises(UsageError, match=r"no adapter for such a tool .* did you mean nnterp"):
         prove(tiny.build("llama"), tool="nnterpp")
+
+
+def test_the_line_that_installs_a_tool_names_what_it_needs() -> None:
+    assert TOOLS["nnterp"].install_line == "pip install nnterp 'nnsight<0.8'"
+    assert TOOLS["transformer-lens"].install_line == "pip install transformer-lens"
 
 
 def test_adapters_are_short() -> None:

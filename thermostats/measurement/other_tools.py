@@ -113,19 +113,26 @@ def read_nnsight(places: Decoder, ids: Tensor) -> list[Read]:
 
 @dataclass(frozen=True)
 class Tool:
-    """Another tool: what it is called, how it is installed, its adapter."""
+    """Another tool: what it and its package are called, its adapter."""
 
     name: str
     package: str
     read: Callable[[Decoder, Tensor], list[Read]]
     borrows_places: bool = False
     """It names no place: factors of our entries apply to what it reads."""
+    needs: str = ""
+    """What must be installed with it, as pip takes it, where pip alone picks what does not fit."""
+
+    @property
+    def install_line(self) -> str:
+        """The line that installs it."""
+        return " ".join(filter(None, ("pip install", self.package, self.needs)))
 
 
 TOOLS = {
     tool.name: tool
     for tool in (
-        Tool("nnterp", "nnterp", read_nnterp),
+        Tool("nnterp", "nnterp", read_nnterp, needs="'nnsight<0.8'"),
         Tool("transformer-lens", "transformer-lens", read_transformer_lens),
         Tool("nnsight", "nnsight", read_nnsight, borrows_places=True),
     )
@@ -143,8 +150,8 @@ def find_tool(name: str) -> tuple[Tool, str]:
     try:
         return tool, version(tool.package)
     except PackageNotFoundError as error:
-        what, step = f"{name} is not installed", f"pip install {tool.package}"
-        raise UsageError(what, where="--tool", got=str(error), next_step=step) from error
+        what = f"{name} is not installed"
+        raise UsageError(what, where="--tool", got=str(error), next_step=tool.install_line) from error
 
 
 def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any], ...]:
@@ -156,8 +163,7 @@ def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any],
         return tuple(map(copy_vectors, tool.read(places, ids)))
     except ImportError as error:
         what, got = f"{tool.name} does not load with the other packages installed here", first_line(error)
-        step = f"install versions that belong together: pip install --upgrade {tool.package}"
-        raise UsageError(what, where="--tool", got=got, next_step=step) from error
+        raise UsageError(what, where="--tool", got=got, next_step=tool.install_line) from error
     except Exception as error:  # whatever another tool raises
         what = f"{tool.name} cannot read a model of this class"
         got = f"{type(error).__name__}: {first_line(error)}"
