@@ -85,13 +85,18 @@ def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataF
 
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
+UNPROVEN = "unproven"
+"""State of a version that the register of proofs has not."""
 NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "pymc", "nutpie", "arviz")
 EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
 PYTHONS = ((3, 11), (3, 13))
 
 
 def checks(data: str | Path | None = None) -> list[dict[str, str]]:
-    """Rows of name, state, found, advice; `broken`: the package cannot work, `missing`: a part of it cannot."""
+    """Rows of name, state, found, advice.
+
+    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see `make_proofs_row`.
+    """
     python, room = sys.version.split()[0], shutil.disk_usage(Path.cwd()).free / 1e9
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
     rows = [("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}", "")]
@@ -113,9 +118,24 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
         counts = check(place := folders.begun_or_shipped(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
+        rows += make_proofs_row()
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
     return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
+
+
+def make_proofs_row() -> list[tuple[str, str, str, str]]:
+    """What the register says of the version of transformers that is installed; nothing where there is none."""
+    from thermostats.tables.register import find_version, list_proved  # noqa: PLC0415 - pandas
+
+    number = find_version()
+    if not number:
+        return []
+    proved = len(list_proved(number))
+    if not proved:
+        advice = "thermostats prove MODEL says whether a model of yours is read rightly"
+        return [("proofs", UNPROVEN, f"transformers {number} is unproven", advice)]
+    return [("proofs", OK, f"{proved} classes were proved under transformers {number}", "")]
 
 
 LETTER = "u"
