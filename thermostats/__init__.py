@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from thermostats.measurement.from_python import measure as measure
     from thermostats.measurement.interventions import do as do
     from thermostats.measurement.interventions import steer as steer
+    from thermostats.measurement.proving import prove as prove
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
@@ -97,6 +98,7 @@ _HOME = {
     "predict_gain": "thermostats.modelling.heritage.prediction",
     "profile": "thermostats.plots.general",
     "prompt_rows": "thermostats.tables.model_rows",
+    "prove": "thermostats.measurement.proving",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "spectral_angles": "thermostats.measurement.compare",

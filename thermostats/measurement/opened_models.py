@@ -14,7 +14,7 @@ from thermostats.errors import TransientError, UsageError
 from thermostats.measurement.batching import tokenise
 from thermostats.measurement.checkpoint import geometry
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.from_python import check_same, in_memory_spec, plain_model, prompt_set
+from thermostats.measurement.from_python import check_same, in_memory_spec, unwrap_model, write_prompts
 from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, describe_run
 from thermostats.measurement.loading import Loaded, load
@@ -162,14 +162,14 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
         loaded = load(planned.folder, dtype=request.dtype, device=request.device, tokenizer=needed)
         _check_decoder(loaded.decoder)
         if not isinstance(request.model, (str, Path)):
-            check_same(plain_model(request.model), request.tokenizer, planned)
+            check_same(unwrap_model(request.model), request.tokenizer, planned)
         check_proof(loaded.decoder, needed=("stream",))
         yield OpenedModel(request, planned, loaded)
 
 
 def _build_spec(request: ModelRequest, place: Path) -> RunSpec:
     """The spec of a model as `measure` has it, gains alone."""
-    prompts = "core" if request.prompts is None else prompt_set(request.prompts, place)
+    prompts = "core" if request.prompts is None else write_prompts(request.prompts, place)
     fields: dict[str, Any] = {
         "what": ("gains",),
         "prompts": prompts,
@@ -185,7 +185,7 @@ def _build_spec(request: ModelRequest, place: Path) -> RunSpec:
             got = repr(request.tokenizer)[:60]
             raise UsageError(what, where="tokenizer", got=got, next_step="leave it out")
         return spec_of(str(request.model), fields)
-    plain = plain_model(request.model)
+    plain = unwrap_model(request.model)
     if not hasattr(request.tokenizer, "save_pretrained"):
         what = "a model in memory needs its tokenizer"
         step = "thermostats.steer(model, TOKENIZER), or save both and name the folder"
