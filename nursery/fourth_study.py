@@ -1,4 +1,5 @@
-"""The nursery's fourth study before its training: models to be steered, twelve recipes of the third.
+"""The nursery's fourth study before its training: models to be steered, twelve recipes of the
+third.
 
 Writes `design.toml` and `design.sha256` into `data/nursery/fourth`; `protocol.md` there says why.
 """
@@ -17,7 +18,9 @@ from nursery.third_study import SEED as THIRD_SEED
 from thermostats.tables.folders import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "fourth"
-SEED, CONTEXT, SHARES = 43, 64, (0.0, 1.0)
+SEED = 43
+CONTEXT = 64
+SHARES = (0.0, 1.0)
 BUDGET = 0.5
 """Core-hours of training."""
 SHAPE = "L=4 rho=0.125 d=32"
@@ -26,7 +29,8 @@ RECIPES = (
     *("c002", "c003", "c004", "c005", "c007", "c009"),
     *("c012", "c013", "c014", "c015", "c016", "c018"),
 )
-"""Of the third study; c003, c004, c013 and c018 dampened there at this shape in one gain or more."""
+"""Of the third study; c003, c004, c013 and c018 dampened there at this shape in one gain or
+more."""
 SECOND_SEEDS = 8
 """Recipes trained with a second seed in both corpora, drawn at random."""
 TUNED = 24

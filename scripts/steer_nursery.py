@@ -1,9 +1,11 @@
 """Make the shipped rows of `interventions`: `python -m scripts.steer_nursery FOLDER`.
 
-Into FOLDER go corpora, the models of the nursery's fourth study, and below `rows` their interventions; what is there is
-not made again, so that the same command resumes after an interruption. With --shard K/N it takes every N-th model; with
---stories the folder of karpathy/stories260K is steered too; with --pack, when all is there, rows are written to
-`data/nursery/interventions.parquet` and its like. `data/nursery/fourth/protocol.md` says what is asked and why.
+Into FOLDER go corpora, the models of the nursery's fourth study, and below `rows` their
+interventions; what is there is not made again, so that the same command resumes after an
+interruption. With --shard K/N it takes every N-th model; with
+--stories the folder of karpathy/stories260K is steered too; with --pack, when all is there, rows
+are written to `data/nursery/interventions.parquet` and its like. `data/nursery/fourth/protocol.md`
+says what is asked and why.
 """
 
 from __future__ import annotations
@@ -35,7 +37,12 @@ from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.spec import in_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
-from thermostats.measurement.steering_spec import FACTORS, SteeringSettings, SteeringSpec, mirror_target
+from thermostats.measurement.steering_spec import (
+    FACTORS,
+    SteeringSettings,
+    SteeringSpec,
+    mirror_target,
+)
 from thermostats.studies.nursery.steered import PREFIX
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
@@ -59,7 +66,8 @@ STORIES = "karpathy/stories260K"
 
 @dataclass(frozen=True)
 class Study:
-    """A model of the study: its folder, what it is called, what is asked of it, and texts that it did not write."""
+    """A model of the study: its folder, what it is called, what is asked of it, and texts that it
+    did not write."""
 
     folder: Path
     name: str
@@ -73,7 +81,8 @@ class Study:
 
 
 def name_model(model: str) -> str:
-    """What a model of the fourth study is called in the tables; models of the third have the same names."""
+    """What a model of the fourth study is called in the tables; models of the third have the same
+    names."""
     return f"{PREFIX}{model}"
 
 
@@ -121,7 +130,8 @@ def list_studies(folder: Path, stories: Path | None) -> list[Study]:
 
 
 def cut_texts(folder: Path, corpus: str) -> RealTexts | None:
-    """Windows of a corpus's held-out tokens: those of the held-out loss in training, and the prompts."""
+    """Windows of a corpus's held-out tokens: those of the held-out loss in training, and the
+    prompts."""
     if not corpus:
         return None
     tokens = corpora.load(folder, corpus).heldout
@@ -133,7 +143,8 @@ def cut_texts(folder: Path, corpus: str) -> RealTexts | None:
 
 
 def list_goals(study: Study, subject: Subject, seed: int) -> Iterator[Goal]:
-    """What a model is steered to under one seed: the floor, a curve, and crossings with their mirrors."""
+    """What a model is steered to under one seed: the floor, a curve, and crossings with their
+    mirrors."""
     yield Goal(CURVE, None)
     start = subject.start(CURVE)
     if seed == SEEDS[0]:
@@ -192,7 +203,8 @@ def steer_study(study: Study, folder: Path, data: Path) -> None:
 
 
 def read_tuned(study: Study, subject: Subject, keeper: RowKeeper) -> None:
-    """Rows of ordinary tuning: the same price, of models that were trained on with no gain in mind."""
+    """Rows of ordinary tuning: the same price, of models that were trained on with no gain in
+    mind."""
     for words, place, steps in study.tuned:
         facts = describe_tuning(words, CURVE, SETTINGS, steps, SEEDS[0])
         if not keeper.take_row(facts["intervention"]):

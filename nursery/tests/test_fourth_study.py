@@ -1,4 +1,5 @@
-"""The fourth study: its frozen design is what it says, and the models of its tables are those of the design."""
+"""The fourth study: its frozen design is what it says, and the models of its tables are those of
+the design."""
 
 from __future__ import annotations
 

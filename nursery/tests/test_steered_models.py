@@ -1,4 +1,5 @@
-"""The script that makes the shipped interventions: models, targets, texts; and the rows that ship."""
+"""The script that makes the shipped interventions: models, targets, texts; and the rows that
+ship."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Changes without training: exact ones cost nothing, others move what they say, and what is none is refused."""
+"""Changes without training: exact ones cost nothing, others move what they say, and what is none is
+refused."""
 
 from __future__ import annotations
 

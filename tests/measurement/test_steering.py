@@ -1,4 +1,5 @@
-"""Steering a gain: gains as `measure` has them, KL by a second implementation, seeds, resuming, what is refused."""
+"""Steering a gain: gains as `measure` has them, KL by a second implementation, seeds, resuming,
+what is refused."""
 
 from __future__ import annotations
 
@@ -33,8 +34,18 @@ from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.prices import bootstrap_interval, read_texts
 from thermostats.measurement.sampled_texts import pad_texts, sample_texts, split_texts
 from thermostats.measurement.steering import BaseOutputs, Goal, Training, copy_model
-from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec, find_gain, mirror_target
-from thermostats.measurement.stream_logs import average_texts, list_gains, read_stream, take_log_gain
+from thermostats.measurement.steering_spec import (
+    SteeringSettings,
+    SteeringSpec,
+    find_gain,
+    mirror_target,
+)
+from thermostats.measurement.stream_logs import (
+    average_texts,
+    list_gains,
+    read_stream,
+    take_log_gain,
+)
 from thermostats.measurement.trained_weights import select_weights
 from thermostats.modelling.price_curves import estimate_stiffness
 from thermostats.tables import store
@@ -312,7 +323,8 @@ def test_sixty_steps_on_a_real_model_cross_one() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not STORIES.is_dir(), reason="the model is not part of the project")
 def test_the_prices_of_the_sketch_come_out_at_its_settings(tmp_path: Path) -> None:
-    """Seen before: .053 for .95 under a penalty of every token, its mirror .043, its floor .006; 64 texts."""
+    """Seen before: .053 for .95 under a penalty of every token, its mirror .043, its floor .006; 64
+    texts."""
     rows = thermostats.steer(STORIES, gain="penultimate", to=0.95, texts=64, every="token")
     floor, target, other = rows["kl"]
     assert target == pytest.approx(0.053, rel=1 / 3)

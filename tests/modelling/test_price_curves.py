@@ -1,4 +1,5 @@
-"""Prices by hand: crossings beside mirrors, the rule with a reason for each part, stiffness of a known curve."""
+"""Prices by hand: crossings beside mirrors, the rule with a reason for each part, stiffness of a
+known curve."""
 
 from __future__ import annotations
 

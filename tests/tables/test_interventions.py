@@ -1,4 +1,5 @@
-"""Rows of interventions: read, joined, exported and forgotten as others; no measurement is made of them."""
+"""Rows of interventions: read, joined, exported and forgotten as others; no measurement is made of
+them."""
 
 from __future__ import annotations
 

@@ -283,7 +283,8 @@ def _write_sentences(rows: list[dict[str, Any]]) -> list[str]:
 
 def _list_moved(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Numbers that a change moved, by name; those of single blocks are left to `--json`."""
-    before, after = row["gains_before"], row["gains_after"]
+    before = row["gains_before"]
+    after = row["gains_after"]
     return [
         {
             "what": row["what"],

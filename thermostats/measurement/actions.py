@@ -83,7 +83,8 @@ def _number_blocks(word: str, first: str | None, last: str | None, depth: int) -
     """Blocks from one to another, all where none is named."""
     if first is None:
         return tuple(range(1, depth + 1))
-    one, other = int(first), int(last or first)
+    one = int(first)
+    other = int(last or first)
     if not 1 <= one <= other <= depth:
         what = "the model has no such block"
         raise UsageError(what, where=repr(word), got=first, allowed=f"1 to {depth}")

@@ -86,7 +86,8 @@ def _solve(product: Callable[[Tensor], Tensor], slope: Tensor, iterations: int) 
         step = size / (direction @ turned)
         x = x + step * direction
         residual = residual - step * turned
-        before, size = size, residual @ residual
+        before = size
+        size = residual @ residual
         direction = residual + (size / before) * direction
         reached.append(slope @ x)
         if size <= 1e-20 * (slope @ slope):

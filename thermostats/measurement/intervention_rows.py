@@ -14,7 +14,13 @@ import pandas as pd
 
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.plan import MeasurementPlan, recorded_rows
-from thermostats.measurement.prices import Reading, count_crossed, describe_price, measure_change, read_texts
+from thermostats.measurement.prices import (
+    Reading,
+    count_crossed,
+    describe_price,
+    measure_change,
+    read_texts,
+)
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.session import PACKAGES
 from thermostats.measurement.steering import Goal

@@ -14,11 +14,24 @@ from thermostats.errors import TransientError, UsageError
 from thermostats.measurement.batching import tokenise
 from thermostats.measurement.checkpoint import geometry
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.from_python import check_same, in_memory_spec, unwrap_model, write_prompts
+from thermostats.measurement.from_python import (
+    check_same,
+    in_memory_spec,
+    unwrap_model,
+    write_prompts,
+)
 from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, describe_run
 from thermostats.measurement.loading import Loaded, load
-from thermostats.measurement.plan import ITEM, RATE, MeasurementPlan, gib, memory_available, pass_bytes, plan
+from thermostats.measurement.plan import (
+    ITEM,
+    RATE,
+    MeasurementPlan,
+    gib,
+    memory_available,
+    pass_bytes,
+    plan,
+)
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.proof import check_proof
 from thermostats.measurement.sampled_texts import (

@@ -24,10 +24,16 @@ from thermostats.measurement.forward import Decoder, attends, submodule
 from thermostats.measurement.lookup import of_layer
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering import compute_kl, count_rows
-from thermostats.measurement.stream_logs import average_texts, list_gains, read_stream, take_log_gain
+from thermostats.measurement.stream_logs import (
+    average_texts,
+    list_gains,
+    read_stream,
+    take_log_gain,
+)
 
 Array = NDArray[np.float64]
-DRAWS, LEVEL = 2000, 0.95
+DRAWS = 2000
+LEVEL = 0.95
 DIGITS = 7
 """Digits of numbers that are kept as text."""
 

@@ -162,7 +162,8 @@ def _sample_plainly(model: Any, tokens: int) -> Iterator[None]:
 def split_texts(texts: Texts, held_out: int, seed: int) -> tuple[Texts, Texts]:
     """Texts to train on, and those held out, drawn at random by the seed."""
     order = np.random.default_rng([seed, 1]).permutation(len(texts))
-    held, trained = np.sort(order[:held_out]), np.sort(order[held_out:])
+    held = np.sort(order[:held_out])
+    trained = np.sort(order[held_out:])
     return texts.part(trained), texts.part(held)
 
 

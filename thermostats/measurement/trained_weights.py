@@ -77,7 +77,8 @@ def _parse_words(only: Sequence[str], depth: int) -> tuple[set[int], set[str]]:
                 raise unknown("no such part of a model", word, [*PARTS, "3", "2-4"], where="only")
             parts.add(word)
             continue
-        first, last = int(found[1]), int(found[2] or found[1])
+        first = int(found[1])
+        last = int(found[2] or found[1])
         if not 1 <= first <= last <= depth:
             what = "the model has no such block"
             raise UsageError(what, where="only", got=word, allowed=f"1 to {depth}")

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from thermostats.errors import UsageError
 
 Array = NDArray[np.float64]
-DRAWS, LEVEL = 2000, 0.95
+DRAWS = 2000
+LEVEL = 0.95
 SAME = 1e-6
 """Relative distance up to which two targets are one."""
 MODEL = ["model_id", "revision", "run_id", "seed"]
@@ -48,7 +49,8 @@ def compare_prices(row: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[fl
 
     Raises UsageError where they are of other texts.
     """
-    first, second = read_prices(row), read_prices(other)
+    first = read_prices(row)
+    second = read_prices(other)
     if first.shape != second.shape:
         what = "prices of other texts cannot be compared text by text"
         raise UsageError(what, got=f"{len(first)} and {len(second)} texts")

@@ -82,7 +82,8 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone
         color = f"C{number}" if named else "C0"
         label = _name_curve(str(model), int(seed), groups) if named else "_"
         ordered = group.sort_values("gain_after")
-        x, y = _place_points(ordered, alone=alone), _clip_prices(ordered)
+        x = _place_points(ordered, alone=alone)
+        y = _clip_prices(ordered)
         alpha = 1.0 if named else 0.35
         axes.plot(x, y, color=color, linewidth=0.9, alpha=alpha, label=label, zorder=2)
         beyond = _is_beyond(ordered)
