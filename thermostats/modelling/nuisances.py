@@ -91,13 +91,11 @@ RATIO_SCALE = half_normal_scale(math.log(DECLARED.ratio))
 SKEW_SCALE = half_normal_scale(DECLARED.skew[1])
 TAILS_SCALE = half_normal_scale(DECLARED.tails)
 SPREAD_SCALE = half_normal_scale(DECLARED.spread)
-FAR = 5.0
-"""Scales of a prior to which nodes go."""
-AR_NODES = np.tanh(np.linspace(0, FAR * AR_SCALE, 25))
-RATIO_NODES = np.exp(np.linspace(-FAR * RATIO_SCALE, FAR * RATIO_SCALE, 41))
-SHARE_NODES = np.linspace(0, 0.98, 25)
+AR_NODES = np.tanh(np.linspace(0, 5 * AR_SCALE, 25))
+RATIO_NODES = np.exp(np.linspace(-7 * RATIO_SCALE, 7 * RATIO_SCALE, 57))
+SHARE_NODES = np.linspace(0, 0.995, 40)
 SKEW_NODES = np.arange(-25, 26) / 10
-TAILS_NODES = np.linspace(0, 0.6, 25)
+TAILS_NODES = np.linspace(0, 0.8, 33)
 SPREAD_NODES = np.linspace(0, 2, 41)
 LOG_VARIANCE_STEP, LOG_VARIANCE_REACH = 0.05, 8.0
 """Nodes of the logarithm of a group's variance about that of all."""
