@@ -29,7 +29,7 @@ from thermostats.claims.study import scripts
 from thermostats.errors import UsageError, unknown
 from thermostats.modelling import nuisances
 from thermostats.modelling.draws import Array
-from thermostats.modelling.nuisances import Posterior
+from thermostats.modelling.nuisances import NuisancePosterior
 from thermostats.studies.delia2026.stated_facts import FOCAL
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.study_rows import with_logs
@@ -292,7 +292,7 @@ class Job:
     column: str
     group: str
     y: Array
-    fit: Callable[[], Mapping[str, Posterior]]
+    fit: Callable[[], Mapping[str, NuisancePosterior]]
     inputs: tuple[Array, ...]
 
     @property
@@ -340,7 +340,7 @@ def dependence_job(
     x, y = nuisances.span_columns(own, removed), own[[VALUE]].to_numpy(np.float64).T
     values = own[column].to_numpy(np.float64) if column else None
     codes = pd.factorize(own[group])[0] if group else None
-    fit = partial(nuisances.fit_dependence, y, x, values, codes, ordered=outcome.ordered)
+    fit = partial(nuisances.estimate_dependence, y, x, values, codes, ordered=outcome.ordered)
     inputs = (project(x), *(part for part in (values, codes) if part is not None))
     return Job(name, "dependence", column_words(column), group, y, fit, inputs)
 
@@ -352,7 +352,7 @@ def shape_job(name: str, outcome: Outcome, rows: pd.DataFrame, removed: Sequence
     scaled = pd.factorize(own[outcome.scaled])[0] if outcome.scaled else None
     seed = zlib.crc32(name.encode())
 
-    def fit() -> Mapping[str, Posterior]:
+    def fit() -> Mapping[str, NuisancePosterior]:
         return nuisances.Shapes.simulate(x, scaled, seed=seed).fit(y)
 
     inputs = (project(x), *(part for part in (scaled,) if part is not None))
@@ -365,8 +365,8 @@ def spread_job(name: str, rows: pd.DataFrame, removed: Sequence[str], group: str
     x, y = nuisances.span_columns(own, removed), own[[VALUE]].to_numpy(np.float64).T
     codes = pd.factorize(own[group])[0]
 
-    def fit() -> Mapping[str, Posterior]:
-        spread = nuisances.fit_spread(y, x, codes)
+    def fit() -> Mapping[str, NuisancePosterior]:
+        spread = nuisances.estimate_spread(y, x, codes)
         return {} if spread is None else {nuisances.SPREAD: spread}
 
     return Job(name, "spread", "", group, y, fit, (project(x), codes))

@@ -95,12 +95,12 @@ def test_what_rows_cannot_tell_keeps_the_declared_bound() -> None:
         (TAILS, nuisances.TAILS_NODES, stats.norm.pdf(nuisances.TAILS_NODES, scale=1 / 5.87989)),
         ("spread", nuisances.SPREAD_NODES, stats.norm.pdf(nuisances.SPREAD_NODES, scale=0.35715)),
     ):
-        upper = nuisances.Posterior(nodes, one * prior).bound(name)[1]
+        upper = nuisances.NuisancePosterior(nodes, one * prior).bound(name)[1]
         assert upper[0] == pytest.approx(getattr(DECLARED, name), rel=0.015), name
     rng = np.random.default_rng(1)
     rows = make_models(rng)
     own = nuisances.span_columns(rows, ["lab"])
-    found = nuisances.fit_dependence(
+    found = nuisances.estimate_dependence(
         rng.normal(size=(1, 44)), own, groups=pd.factorize(rows.lab)[0]
     )
     assert found[SHARE].bound(SHARE)[1][0] == pytest.approx(0.6, abs=0.01)
@@ -122,7 +122,7 @@ def test_large_nuisances_are_found_and_none_is_not() -> None:
     x, lab = nuisances.span_columns(rows, ["depth", "heads"]), pd.factorize(rows["lab"])[0]
     column = rows["depth"].to_numpy()
     truth = np.array([0.5, 0.0]), np.array([3.0, 1.0]), np.array([0.5, 0.0])
-    found = nuisances.fit_dependence(draw_errors(rng, rows, *truth), x, column, lab)
+    found = nuisances.estimate_dependence(draw_errors(rng, rows, *truth), x, column, lab)
     for name, (large, none) in zip((AR, RATIO, SHARE), truth, strict=True):
         middle, upper = found[name].quantile(0.5), found[name].bound(name)[1]
         assert middle[0] == pytest.approx(large, rel=0.25), name
@@ -135,7 +135,7 @@ def test_direction_of_a_ratio_does_not_matter() -> None:
     x, column = nuisances.span_columns(rows, []), rows["depth"].to_numpy()
     y = draw_errors(rng, rows, np.zeros(1), np.full(1, 5.0), np.zeros(1))
     ends = [
-        nuisances.fit_dependence(y, x, way, ordered=False)[RATIO].bound(RATIO)[1]
+        nuisances.estimate_dependence(y, x, way, ordered=False)[RATIO].bound(RATIO)[1]
         for way in (column, -column)
     ]
     np.testing.assert_allclose(*ends, rtol=1e-9)
@@ -147,8 +147,8 @@ def test_columns_of_two_values_have_no_neighbours() -> None:
     rows = make_models(rng)
     x, y = nuisances.span_columns(rows, ["depth"]), rng.normal(size=(1, len(rows)))
     focal = (rows["lab"] == "lab 0").to_numpy(float)
-    assert set(nuisances.fit_dependence(y, x, focal)) == {RATIO}
-    assert set(nuisances.fit_dependence(y, x, rows["depth"].to_numpy())) == {AR, RATIO}
+    assert set(nuisances.estimate_dependence(y, x, focal)) == {RATIO}
+    assert set(nuisances.estimate_dependence(y, x, rows["depth"].to_numpy())) == {AR, RATIO}
 
 
 def test_names_are_levels_and_numbers_are_slopes() -> None:
@@ -204,11 +204,11 @@ def test_unlike_sds_of_groups_are_found() -> None:
     x, lab = nuisances.span_columns(rows, ["depth"]), pd.factorize(rows["lab"])[0]
     y = rng.normal(size=(1, len(rows))) * np.exp(0.8 * rng.normal(size=20))[lab]
     even = rng.normal(size=(1, len(rows)))
-    spread = nuisances.fit_spread(np.concatenate([y, even]), x, lab)
+    spread = nuisances.estimate_spread(np.concatenate([y, even]), x, lab)
     assert spread is not None
     assert spread.quantile(0.5)[0] == pytest.approx(0.8, abs=0.25)
     assert spread.bound("spread")[1][1] < 0.25
-    alone = nuisances.fit_spread(even, x, np.zeros(len(rows), dtype=np.intp))
+    alone = nuisances.estimate_spread(even, x, np.zeros(len(rows), dtype=np.intp))
     assert alone is None
 
 
@@ -218,11 +218,11 @@ def test_too_few_rows_are_refused(fit: str) -> None:
     x, y = nuisances.span_columns(rows, ["depth", "heads", "width"]), np.ones((1, 8))
     with pytest.raises(UsageError, match=r"got 8 rows and \d columns; allowed: 5 rows or more"):
         if fit == "dependence":
-            nuisances.fit_dependence(y, x)
+            nuisances.estimate_dependence(y, x)
         elif fit == "shapes":
             nuisances.Shapes.simulate(x, seed=1)
         else:
-            nuisances.fit_spread(y, x, pd.factorize(rows["lab"])[0])
+            nuisances.estimate_spread(y, x, pd.factorize(rows["lab"])[0])
 
 
 STUDIES = 600
@@ -242,7 +242,7 @@ def test_bounds_hold_as_often_as_they_say_where_truth_comes_from_the_prior() -> 
     log_ratio = rng.normal(size=STUDIES) * nuisances.RATIO_SCALE
     share = rng.beta(1, nuisances.BETA, size=STUDIES)
     errors = draw_errors(rng, rows, ar, np.exp(log_ratio), share)
-    found = nuisances.fit_dependence(errors, x, column, lab)
+    found = nuisances.estimate_dependence(errors, x, column, lab)
     truth = {AR: ar, RATIO: np.exp(np.abs(log_ratio)), SHARE: share}
     holds = {name: (true <= found[name].bound(name)[1]).mean() for name, true in truth.items()}
 
@@ -261,7 +261,7 @@ def test_bounds_hold_as_often_as_they_say_where_truth_comes_from_the_prior() -> 
 
     spread = half["spread"] * nuisances.SPREAD_SCALE
     unlike = np.exp(spread[:, None] * rng.normal(size=(STUDIES, lab.max() + 1)))[:, lab]
-    unlikeness = nuisances.fit_spread(normal * unlike, x, lab)
+    unlikeness = nuisances.estimate_spread(normal * unlike, x, lab)
     assert unlikeness is not None
     rate = (spread <= unlikeness.bound("spread")[1]).mean()
     assert 0.95 - 2 * CLOSE < rate < 0.95 + CLOSE

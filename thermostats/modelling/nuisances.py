@@ -1,12 +1,12 @@
-"""What errors may be like beside a test: posteriors of nuisances from the residuals of one outcome.
+"""What errors may be like: posteriors of nuisances from the residuals of one outcome.
 
 y = Xβ + D (√(1 − b) A e + √b Z u). A makes e, in the order of a column, a chain whose neighbours
 are correlated at `ar`; Z has the groups' levels u, b their share; D has SDs that go along the
 column from 1 to `ratio` times as much, by ranks. These three have their restricted likelihood
 jointly, σ integrated out under 1/σ. e itself is normal in it. How skewed e is (σ of a log-normal
-of either sign) and how long its tails are (1/ν of Student's t) is told by the skewness and the
-L-kurtosis of residuals, whose distribution is simulated on the same X; how unlike the SDs of
-groups are (SD of their logarithms), by the likelihood of sums of squares as σ²χ².
+of either sign) and how long its tails are (1/ν of Student's t) is estimated from the skewness and
+the L-kurtosis of residuals, whose distribution is simulated on the same X; how unlike the SDs of
+groups are (SD of their logarithms), from the likelihood of sums of squares as σ²χ².
 
 Priors are centred on no nuisance, and their 95% quantile is the bound that is declared where
 nothing was measured (`Bounds`): half-normal for atanh ar, |ln ratio|, |σ|, 1/ν and the log-SD,
@@ -102,7 +102,7 @@ LOG_VARIANCE_STEP, LOG_VARIANCE_REACH = 0.05, 8.0
 
 
 @dataclass(frozen=True)
-class Posterior:
+class NuisancePosterior:
     """A posterior of one nuisance in each of some studies."""
 
     nodes: Array
@@ -117,11 +117,11 @@ class Posterior:
         cumulated /= cumulated[:, -1:]
         return np.array([np.interp(level, each, self.nodes) for each in cumulated])
 
-    def fold(self) -> Posterior:
+    def fold(self) -> NuisancePosterior:
         """The posterior of exp |ln x| where nodes are those of x, even in ln x about 1."""
         middle = len(self.nodes) // 2
         both = self.density[:, middle:] + self.density[:, middle::-1]
-        return Posterior(self.nodes[middle:], both)
+        return NuisancePosterior(self.nodes[middle:], both)
 
     def bound(self, name: str) -> tuple[Array, Array]:
         """Lower and upper bound of a nuisance by name; the lower one is NaN but for σ's."""
@@ -171,14 +171,14 @@ def tells_share(groups: Codes | None) -> bool:
     return groups is not None and 1 < int(groups.max()) + 1 < len(groups)
 
 
-def fit_dependence(
+def estimate_dependence(
     y: Array,
     x: Array,
     column: Array | None = None,
     groups: Codes | None = None,
     *,
     ordered: bool = True,
-) -> dict[str, Posterior]:
+) -> dict[str, NuisancePosterior]:
     """Posteriors of `ar`, `ratio` and `share`, jointly, of many studies of one design.
 
     y: study × row. x: an orthonormal basis (`span_columns`). column: values along which errors
@@ -201,7 +201,7 @@ def fit_dependence(
     nodes = {AR: ars, RATIO: ratios, SHARE: shares}
     density = dependence_density(y, x, values, levels, nodes)
     return {
-        name: Posterior(nodes[name], marginalise(density, axis))
+        name: NuisancePosterior(nodes[name], marginalise(density, axis))
         for axis, name in enumerate(nodes)
         if len(nodes[name]) > 1
     }
@@ -235,14 +235,14 @@ def dependence_priors(ars: Array, ratios: Array, shares: Array) -> Array:
     return np.asarray(ar_prior[:, None, None] + ratio_prior[:, None] + share_prior)
 
 
-def marginalise(density: Array, kept: int) -> Array:
+def marginalise(density: Array, axis: int) -> Array:
     """Study × node of one axis of a density whose last axis is studies, by trapezes."""
-    for axis in range(density.ndim - 1):
-        if axis != kept and density.shape[axis] > 1:
-            ends = [0, density.shape[axis] - 1]
-            half = density.take(ends, axis).sum(axis=axis, keepdims=True) / 2
-            density = density.sum(axis=axis, keepdims=True) - half
-    return density.reshape(density.shape[kept], density.shape[-1]).T
+    for other in range(density.ndim - 1):
+        if other != axis and density.shape[other] > 1:
+            ends = [0, density.shape[other] - 1]
+            half = density.take(ends, other).sum(axis=other, keepdims=True) / 2
+            density = density.sum(axis=other, keepdims=True) - half
+    return density.reshape(density.shape[axis], density.shape[-1]).T
 
 
 def rank_places(column: Array) -> Array:
@@ -261,7 +261,7 @@ def whiten_chain(values: Array, order: Codes, ar: float) -> Array:
 
 @dataclass(frozen=True)
 class GroupLevels:
-    """Groups' levels beside independent errors, (1 − b) I + b Z Z', at each of some shares b."""
+    """Groups' levels and independent errors, (1 − b) I + b Z Z', at each of some shares b."""
 
     turned: Array
     """U'Z' of Z'Z = U diag(λ) U'."""
@@ -331,7 +331,7 @@ class Shapes:
             kurtosis.append(measure_kurtosis(studentise(errors, x, scaled)))
         return Shapes(x, scaled, np.array(skewness), np.array(kurtosis))
 
-    def fit(self, y: Array) -> dict[str, Posterior]:
+    def fit(self, y: Array) -> dict[str, NuisancePosterior]:
         """Posteriors of `skew` (σ, its sign that of the long tail) and of `tails` (1/ν).
 
         y: study × row. The density of a statistic at each node is a normal kernel's, of
@@ -343,8 +343,8 @@ class Shapes:
         skew_prior = stats.norm.pdf(SKEW_NODES, scale=SKEW_SCALE)
         tails_prior = stats.norm.pdf(TAILS_NODES, scale=TAILS_SCALE)
         return {
-            SKEW: Posterior(SKEW_NODES, skewed * skew_prior),
-            TAILS: Posterior(TAILS_NODES, tailed * tails_prior),
+            SKEW: NuisancePosterior(SKEW_NODES, skewed * skew_prior),
+            TAILS: NuisancePosterior(TAILS_NODES, tailed * tails_prior),
         }
 
 
@@ -391,8 +391,8 @@ def measure_kurtosis(values: Array) -> Array:
     return np.asarray((20 * b3 - 30 * b2 + 12 * b1 - b0) / (2 * b1 - b0))
 
 
-def fit_spread(y: Array, x: Array, groups: Codes) -> Posterior | None:
-    """Posterior of the SD of the logarithm of groups' SDs, of many studies of one design.
+def estimate_spread(y: Array, x: Array, groups: Codes) -> NuisancePosterior | None:
+    """NuisancePosterior of the SD of the logarithm of groups' SDs, of many studies of one design.
 
     Sums of squares of the residuals of x and of groups' means are taken as σ²χ², with as many
     degrees of freedom as residuals have in the group; ln σ is normal about a mean that may be
@@ -412,7 +412,7 @@ def fit_spread(y: Array, x: Array, groups: Codes) -> Posterior | None:
         return None
     squares = np.square(y - (y @ wider) @ wider.T) @ levels
     density = [spread_density(each[kept], free[kept]) for each in squares]
-    return Posterior(SPREAD_NODES, np.array(density))
+    return NuisancePosterior(SPREAD_NODES, np.array(density))
 
 
 def spread_density(squares: Array, free: Array) -> Array:
