@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -97,7 +98,8 @@ SHARE_NODES = np.linspace(0, 0.995, 40)
 SKEW_NODES = np.arange(-25, 26) / 10
 TAILS_NODES = np.linspace(0, 0.8, 33)
 SPREAD_NODES = np.linspace(0, 2, 41)
-LOG_VARIANCE_STEP, LOG_VARIANCE_REACH = 0.05, 8.0
+LOG_VARIANCE_STEP = 0.05
+LOG_VARIANCES = LOG_VARIANCE_STEP * np.arange(-160, 161)
 """Nodes of the logarithm of a group's variance about that of all."""
 
 
@@ -417,17 +419,19 @@ def estimate_spread(y: Array, x: Array, groups: Codes) -> NuisancePosterior | No
 
 def spread_density(squares: Array, free: Array) -> Array:
     """Prior times likelihood at each node, for one study's sums of squares by group."""
-    steps = int(LOG_VARIANCE_REACH / LOG_VARIANCE_STEP)
-    logs = math.log(squares.sum() / free.sum()) + LOG_VARIANCE_STEP * np.arange(-steps, steps + 1)
+    logs = math.log(squares.sum() / free.sum()) + LOG_VARIANCES
     each = -(free[:, None] * logs + squares[:, None] * np.exp(-logs)) / 2
     each = np.exp(each - each.max(axis=1, keepdims=True))
-    apart = logs[:, None] - logs
-    density = []
-    for spread in SPREAD_NODES:
-        kernel = np.eye(len(logs))
-        if spread:
-            kernel = stats.norm.pdf(apart, scale=2 * spread) * LOG_VARIANCE_STEP
-        likelihoods = np.log(np.maximum(kernel @ each.T, np.finfo(float).tiny)).sum(axis=1)
-        density.append(likelihoods)
-    likelihood = np.exp(np.array(density) - np.max(density)).sum(axis=1)
+    averaged = np.maximum(spread_kernels() @ each.T, np.finfo(float).tiny)
+    likelihoods = np.log(averaged).sum(axis=2)
+    likelihood = np.exp(likelihoods - likelihoods.max()).sum(axis=1)
     return np.asarray(likelihood * stats.norm.pdf(SPREAD_NODES, scale=SPREAD_SCALE))
+
+
+@cache
+def spread_kernels() -> Array:
+    """Weights of a group's log variance about that of all, node × the latter × the former."""
+    apart = LOG_VARIANCES[:, None] - LOG_VARIANCES
+    scales = 2 * SPREAD_NODES[1:, None, None]
+    kernels = stats.norm.pdf(apart, scale=scales) * LOG_VARIANCE_STEP
+    return np.concatenate([np.eye(len(apart))[None], kernels])
