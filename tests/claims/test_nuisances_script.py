@@ -11,10 +11,12 @@ import pytest
 
 from scripts import nuisances as script
 from thermostats.claims import bounds
+from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
 from thermostats.modelling import nuisances
 
 ROWS = 24
+SHIPPED = script.TABLE
 
 
 def make_rows(moved: float = 0.0) -> pd.DataFrame:
@@ -85,3 +87,31 @@ def test_an_outcome_that_is_none_is_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"no such outcome: got 'ones'.* did you mean one"):
         script.main(["ones"])
     assert not list(folder.iterdir())
+
+
+def test_the_shipped_table_has_every_outcome_and_each_bound_once() -> None:
+    bounds.read_table.cache_clear()
+    table = bounds.read_table()
+    assert SHIPPED.is_file() and set(table["outcome"]) == set(script.OUTCOMES)
+    assert not table.duplicated(list(bounds.KEY)).any()
+    assert table["upper"].notna().all() and (table["rows"] > nuisances.LEAST_FREE).all()
+    within = {"ar": (0, 1), "ratio": (1, 60), "share": (0, 1), "tails": (0, 0.8)}
+    for name, (low, high) in within.items():
+        assert table.loc[table["nuisance"] == name, "upper"].between(low, high, "neither").all()
+    skew = table[table["nuisance"] == "skew"]
+    assert ((skew["lower"] <= 0) & (skew["upper"] >= 0)).all()
+    for name in script.OUTCOMES:
+        assert {"skew", "tails"} <= set(bounds.read_bounds(name).rows), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["penultimate_gain", "third_wv"])
+def test_the_shipped_table_is_what_the_script_makes(name: str) -> None:
+    bounds.read_table.cache_clear()
+    shipped = bounds.read_table()
+    rows = script.OUTCOMES[name].rows(Evidence())
+    made, left_out = script.estimate_outcome(name, rows, bounds.empty_table())
+    assert not left_out
+    made = made.sort_values(list(bounds.KEY), ignore_index=True)
+    expected = shipped[shipped["outcome"] == name].reset_index(drop=True)
+    pd.testing.assert_frame_equal(made, expected, check_dtype=False, rtol=1e-3)
