@@ -303,6 +303,36 @@ LINEAGE = table(
     },
 )
 
+_SHAPE_OF_CANDIDATES = (
+    *("architecture", "n_layers", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "vocab_size"),
+    *("tied_embeddings", "gated_mlp", "n_params", "n_params_nonembedding", "norm_kind", "stages"),
+)
+CANDIDATES = table(
+    "candidates",
+    "public models that could be measured: shape, whose they are, what they come from and how large they are; none is "
+    "downloaded for it",
+    ["model_id"],
+    {
+        "model_id": MODELS.columns["model_id"],
+        **{label: MODELS.columns[label] for label in ("heritage", "family", "variant", "parent", "seed_of")},
+        "kind": LINEAGE.columns["kind"],
+        "year": MODELS.columns["year"],
+        "modality": MODELS.columns["modality"],
+        **{label: MODELS.columns[label] for label in _SHAPE_OF_CANDIDATES},
+        "comparable": column(
+            FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"
+        ),
+        "download_gb": number(
+            "its download in bfloat16, two bytes a weight; of a model of several stacks all of them; empty: not known",
+            "10^9 bytes",
+            above=0.0,
+        ),
+        "gated": column(FLAG, "its files are given to those alone who ask; empty: not stated", nullable=True),
+        "model_licence": MODELS.columns["model_licence"],
+        "source": text("where its shape comes from", free=True),
+    },
+)
+
 PROMPTS = table(
     "prompts",
     "one row per prompt of a prompt set",
@@ -594,7 +624,7 @@ RUN_TABLES = tuple(each.name for each in OF_RUNS)
 """Names of the tables of rows of runs."""
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, Table] = {
-    schema.name: schema for schema in (MODELS, LINEAGE, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
+    schema.name: schema for schema in (MODELS, LINEAGE, CANDIDATES, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
 }
 
 
