@@ -353,7 +353,7 @@ def shape_job(name: str, outcome: Outcome, rows: pd.DataFrame, removed: Sequence
     seed = zlib.crc32(name.encode())
 
     def fit() -> Mapping[str, NuisancePosterior]:
-        return nuisances.Shapes.simulate(x, scaled, seed=seed).fit(y)
+        return nuisances.Shapes.simulate(x, scaled, seed=seed).estimate(y)
 
     inputs = (project(x), *(part for part in (scaled,) if part is not None))
     return Job(name, "shape", "", "", y, fit, inputs)

@@ -177,12 +177,15 @@ def test_skewed_and_tailed_errors_are_told_from_normal_ones() -> None:
     x, n = nuisances.span_columns(rows, ["depth", "heads", "width"]), len(rows)
     shapes = nuisances.Shapes.simulate(x, seed=2, studies=1000)
     errors = np.stack([np.exp(rng.normal(size=n)), -np.exp(rng.normal(size=n)), rng.normal(size=n)])
-    lower, upper = shapes.fit(errors)[SKEW].bound(SKEW)
+    lower, upper = shapes.estimate(errors)[SKEW].bound(SKEW)
     assert lower[0] == 0 and upper[0] > 0.6
     assert lower[1] < -0.6 and upper[1] == 0
     assert lower[2] < 0 < upper[2] and upper[2] - lower[2] < 0.6
-    tails = shapes.fit(np.stack([rng.standard_t(2.2, n), rng.normal(size=n)]))[TAILS]
+    tails = shapes.estimate(np.stack([rng.standard_t(2.2, n), rng.normal(size=n)]))[TAILS]
     assert tails.quantile(0.5)[0] > 0.25 > tails.bound(TAILS)[1][1]
+
+    shortest = shapes.estimate(np.where(rng.random((1, n)) < 0.5, -1.0, 1.0))[TAILS]
+    assert shortest.bound(TAILS)[1][0] < 0.15
 
 
 def test_residuals_in_units_of_their_groups_forget_unlike_sds() -> None:
@@ -250,12 +253,12 @@ def test_bounds_hold_as_often_as_they_say_where_truth_comes_from_the_prior() -> 
     sigma = rng.normal(size=STUDIES) * nuisances.SKEW_SCALE
     normal = rng.normal(size=(STUDIES, n))
     skewed = np.sign(sigma)[:, None] * np.expm1(np.abs(sigma)[:, None] * normal)
-    posterior = shapes.fit(skewed / np.abs(sigma)[:, None])[SKEW]
+    posterior = shapes.estimate(skewed / np.abs(sigma)[:, None])[SKEW]
     holds["skew, upper"] = (sigma <= posterior.quantile(0.95)).mean()
     holds["skew, lower"] = (sigma >= posterior.quantile(0.05)).mean()
     tails = half[TAILS] * nuisances.TAILS_SCALE
     tailed = np.stack([rng.standard_t(1 / each, n) for each in tails])
-    holds[TAILS] = (tails <= shapes.fit(tailed)[TAILS].bound(TAILS)[1]).mean()
+    holds[TAILS] = (tails <= shapes.estimate(tailed)[TAILS].bound(TAILS)[1]).mean()
     for name, rate in holds.items():
         assert rate == pytest.approx(0.95, abs=CLOSE), name
 

@@ -39,6 +39,8 @@ LEAST_IN_GROUP = 0.5
 """Degrees of freedom of a group whose SD counts."""
 WHOLE = 0.999
 """Leverage from which a row is fitted whatever it is."""
+SHORTEST = 0.01
+"""Tails shorter than those of all but this share of sets of normal errors count as theirs."""
 STUDIES = 4000
 """Simulated sets of errors at each value of a shape."""
 AR, RATIO, SHARE, SKEW, TAILS, SPREAD = "ar", "ratio", "share", "skew", "tails", "spread"
@@ -333,15 +335,18 @@ class Shapes:
             kurtosis.append(measure_kurtosis(studentise(errors, x, scaled)))
         return Shapes(x, scaled, np.array(skewness), np.array(kurtosis))
 
-    def fit(self, y: Array) -> dict[str, NuisancePosterior]:
+    def estimate(self, y: Array) -> dict[str, NuisancePosterior]:
         """Posteriors of `skew` (σ, its sign that of the long tail) and of `tails` (1/ν).
 
         y: study × row. The density of a statistic at each node is a normal kernel's, of
-        Silverman's width 1.06 SD S^(−1/5) (1986, doi:10.1007/978-1-4899-3324-9).
+        Silverman's width 1.06 SD S^(−1/5) (1986, doi:10.1007/978-1-4899-3324-9). Tails that are
+        shorter than those of nearly all normal errors count as theirs, for no node has such.
         """
         left = studentise(y, self.x, self.scaled)
         skewed = estimate_density(self.skewness, measure_skewness(left))
-        tailed = estimate_density(self.kurtosis, measure_kurtosis(left))
+        shortest = np.quantile(self.kurtosis[0], SHORTEST)
+        seen = np.maximum(measure_kurtosis(left), shortest)
+        tailed = estimate_density(self.kurtosis, seen)
         skew_prior = stats.norm.pdf(SKEW_NODES, scale=SKEW_SCALE)
         tails_prior = stats.norm.pdf(TAILS_NODES, scale=TAILS_SCALE)
         return {
