@@ -31,6 +31,8 @@ from thermostats.tables.schemas import TABLES
 from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from thermostats.claims.run import Lacking
 
 
@@ -63,8 +65,8 @@ def name_in(outcome: Any) -> str:
     return f"{outcome.model}@{outcome.revision}" if outcome.revision not in ("", "main") else str(outcome.model)
 
 
-def paired_rows(first: Path, second: Path, data: Path | None) -> tuple[list[dict[str, Any]], str]:
-    """Differences of the gains of two folders' models, a row a block; where both are measured, why there are none."""
+def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
+    """Differences of two models' gains by `paired`; where both are measured, why there are none."""
     from thermostats.measurement.spectra import model_sha  # noqa: PLC0415 - reads weights
     from thermostats.modelling.pairs import paired  # noqa: PLC0415 - scipy
     from thermostats.tables import store  # noqa: PLC0415 - pandas
@@ -74,12 +76,12 @@ def paired_rows(first: Path, second: Path, data: Path | None) -> tuple[list[dict
     runs = runs[runs["prompt_set"].ne("")]
     named = [runs.loc[runs["sha"].eq(model_sha(folder)), ["model_id", "revision"]] for folder in (first, second)]
     if any(of_one.empty for of_one in named):
-        return [], ""
+        return None, ""
     models = [f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}" for of_one in named]
     try:
-        return paired(*models, data=data).to_dict("records"), ""
+        return paired(*models, data=data), ""
     except UsageError as error:
-        return [], str(error)
+        return None, str(error)
 
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
@@ -225,13 +227,14 @@ def compare(
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
     gains = comparison.gains.to_dict("records")
-    differences, why = paired_rows(first, second, data)
+    differences, why = paired_gains(first, second, data)
+    by_block = [] if differences is None else differences.to_dict("records")
     if as_json:
         tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
         function = None if math.isnan(comparison.function) else comparison.function
         of_function = {"function": function, "function_notes": comparison.function_notes}
         stored = {"distance": comparison.distance, "notes": comparison.notes}
-        print_json({**of_function, **stored, "tensors": tensors, "gains": gains, "paired": differences})
+        print_json({**of_function, **stored, "tensors": tensors, "gains": gains, "paired": by_block})
         return
     if not math.isnan(comparison.function):
         print(f"As functions: {comparison.function:.4g} ({_meaning(comparison.function)}).")
@@ -251,11 +254,11 @@ def compare(
     else:
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
-    if differences:
-        level = differences[0]["level"]
+    if differences is not None:
+        level = differences.attrs["level"]
         print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, {level:.0%} intervals:")
         columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]
-        print_rows(differences, columns, digits=DIGITS)
+        print_rows(by_block, columns, digits=DIGITS)
     elif why and gains:
         print(why)
 
