@@ -1,6 +1,8 @@
-"""What is timed, one function a contender: given a model's folder it loads, and returns the work to be repeated.
+"""What is timed, one function a contender: given a model's folder it loads, and returns the work to
+be repeated.
 
-Each is called by `worker.py` in an environment of its own, so that what it imports it imports itself.
+Each is called by `worker.py` in an environment of its own, so that what it imports it imports
+itself.
 """
 
 # ruff: noqa: PLC0415
@@ -22,7 +24,8 @@ def prompts_of(folder: Path) -> list[list[int]]:
 
 
 def norms(folder: Path) -> Work:
-    """This package: the table `layers` of all prompts, sub-blocks, cosines and anisotropy included."""
+    """This package: the table `layers` of all prompts, sub-blocks, cosines and anisotropy
+    included."""
     from thermostats.measurement.gains import measure_gains
 
     decoder, prompts = _loaded(folder, "default")
@@ -36,7 +39,8 @@ def norms(folder: Path) -> Work:
 
 
 def norms_notebook(folder: Path) -> Work:
-    """transformers as in a notebook: one prompt at a time, with the head, all hidden states kept."""
+    """transformers as in a notebook: one prompt at a time, with the head, all hidden states
+    kept."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -70,7 +74,9 @@ def norms_transformer_lens(folder: Path) -> Work:
         norms = []
         with torch.no_grad():
             for ids in prompts:
-                cache = model.run_with_cache(ids, names_filter=lambda name: name in wanted, return_type=None)[1]
+                cache = model.run_with_cache(
+                    ids, names_filter=lambda name: name in wanted, return_type=None
+                )[1]
                 lengths = {name: cache[name][0].norm(dim=-1) for name in wanted}
                 norms += torch.stack([lengths[name] for name in names])[:, -1].tolist()
         return norms
@@ -117,7 +123,8 @@ def sheaf(folder: Path) -> Work:
 
 
 def eager_forward(folder: Path) -> Work:
-    """The forward pass that the sheaf features are taken from: same model as it is, same batches, no hooks."""
+    """The forward pass that the sheaf features are taken from: same model as it is, same batches,
+    no hooks."""
     import torch
 
     from thermostats.measurement.forward import call, make_batches
@@ -133,11 +140,14 @@ def eager_forward(folder: Path) -> Work:
 
 
 def eager_notebook(folder: Path) -> Work:
-    """An eager forward pass as in a notebook: one prompt at a time, with the head, attention weights returned."""
+    """An eager forward pass as in a notebook: one prompt at a time, with the head, attention
+    weights returned."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
     prompts = [torch.tensor([ids]) for ids in prompts_of(folder)]
 
     def run() -> None:
@@ -158,7 +168,11 @@ def spectra(folder: Path) -> Work:
         config = read_config(folder)
         entry, tensors = lookup(config), open_checkpoint(folder)
         layers = range(1, geometry(entry, config).n_layers + 1)
-        rows = [row for layer in layers for row in layer_rows(entry, config, tensors, layer, heads=False)]
+        rows = [
+            row
+            for layer in layers
+            for row in layer_rows(entry, config, tensors, layer, heads=False)
+        ]
         return [float(row["spectral_norm"]) for row in rows]
 
     return run
@@ -173,7 +187,8 @@ def svd(folder: Path) -> Work:
 
 
 def full_svd(folder: Path) -> Work:
-    """The full SVD, U and V included, of W_V and W_O; the model was loaded before the clock started."""
+    """The full SVD, U and V included, of W_V and W_O; the model was loaded before the clock
+    started."""
     import torch
 
     matrices = _matrices(folder)
@@ -181,7 +196,8 @@ def full_svd(folder: Path) -> Work:
 
 
 def weightwatcher_model(folder: Path) -> Work:
-    """WeightWatcher on the model's own attention layers, where W_V is one part of a fused matrix."""
+    """WeightWatcher on the model's own attention layers, where W_V is one part of a fused
+    matrix."""
     import torch
     import weightwatcher as ww
     from transformers import AutoModelForCausalLM
@@ -200,7 +216,8 @@ def weightwatcher_model(folder: Path) -> Work:
 
 
 def weightwatcher(folder: Path) -> Work:
-    """WeightWatcher on linear layers that hold W_V and W_O and nothing else; loaded before the clock started."""
+    """WeightWatcher on linear layers that hold W_V and W_O and nothing else; loaded before the
+    clock started."""
     import torch
     import weightwatcher as ww
 
@@ -209,7 +226,9 @@ def weightwatcher(folder: Path) -> Work:
         layers.append(torch.nn.Linear(W.shape[1], W.shape[0], bias=False))
         layers[-1].weight.data = W
     watcher = ww.WeightWatcher(model=layers)
-    return lambda: [math.sqrt(x) for x in watcher.analyze(plot=False).sort_values("layer_id")["spectral_norm"]]
+    return lambda: [
+        math.sqrt(x) for x in watcher.analyze(plot=False).sort_values("layer_id")["spectral_norm"]
+    ]
 
 
 def exact(folder: Path) -> Work:
@@ -228,20 +247,28 @@ def every_spectrum(folder: Path) -> Work:
 
 
 def row_norms(folder: Path) -> Work:
-    """This package: norms of the rows of both embeddings, the one quantity that takes a single pass over its bytes."""
+    """This package: norms of the rows of both embeddings, the one quantity that takes a single pass
+    over its bytes."""
     from thermostats.measurement.checkpoint import open_checkpoint
     from thermostats.measurement.lookup import lookup
     from thermostats.measurement.spectra import embedding_summaries, read_config
 
     config = read_config(folder)
-    return lambda: list(embedding_summaries(lookup(config), config, open_checkpoint(folder)).values())
+    return lambda: list(
+        embedding_summaries(lookup(config), config, open_checkpoint(folder)).values()
+    )
 
 
 def plain_read(folder: Path) -> Work:
-    """The disk's own speed: the bytes of both embeddings, which stand first in the file, read one after the other."""
+    """The disk's own speed: the bytes of both embeddings, which stand first in the file, read one
+    after the other."""
     from thermostats.measurement.checkpoint import open_checkpoint
 
-    needed = sum(math.prod(t.shape) * 2 for name, t in open_checkpoint(folder).items() if "layers" not in name)
+    needed = sum(
+        math.prod(t.shape) * 2
+        for name, t in open_checkpoint(folder).items()
+        if "layers" not in name
+    )
     buffer = memoryview(bytearray(1 << 23))
 
     def run() -> int:

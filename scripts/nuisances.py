@@ -337,7 +337,8 @@ def dependence_job(
 ) -> Job:
     """Correlation of neighbours, ratio of SDs and share between groups, jointly."""
     own = rows.dropna(subset=[VALUE, *removed, *filter(None, [group])])
-    x, y = nuisances.span_columns(own, removed), own[[VALUE]].to_numpy(np.float64).T
+    x = nuisances.span_columns(own, removed)
+    y = own[[VALUE]].to_numpy(np.float64).T
     values = own[column].to_numpy(np.float64) if column else None
     codes = pd.factorize(own[group])[0] if group else None
     fit = partial(nuisances.estimate_dependence, y, x, values, codes, ordered=outcome.ordered)
@@ -348,7 +349,8 @@ def dependence_job(
 def shape_job(name: str, outcome: Outcome, rows: pd.DataFrame, removed: Sequence[str]) -> Job:
     """Skewness and tails."""
     own = rows.dropna(subset=[VALUE, *removed])
-    x, y = nuisances.span_columns(own, removed), own[[VALUE]].to_numpy(np.float64).T
+    x = nuisances.span_columns(own, removed)
+    y = own[[VALUE]].to_numpy(np.float64).T
     scaled = pd.factorize(own[outcome.scaled])[0] if outcome.scaled else None
     seed = zlib.crc32(name.encode())
 
@@ -362,7 +364,8 @@ def shape_job(name: str, outcome: Outcome, rows: pd.DataFrame, removed: Sequence
 def spread_job(name: str, rows: pd.DataFrame, removed: Sequence[str], group: str) -> Job:
     """How unlike the SDs of groups are."""
     own = rows.dropna(subset=[VALUE, *removed, group])
-    x, y = nuisances.span_columns(own, removed), own[[VALUE]].to_numpy(np.float64).T
+    x = nuisances.span_columns(own, removed)
+    y = own[[VALUE]].to_numpy(np.float64).T
     codes = pd.factorize(own[group])[0]
 
     def fit() -> Mapping[str, NuisancePosterior]:
@@ -395,7 +398,8 @@ def estimate_outcome(
     name: str, rows: pd.DataFrame, known: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[str]]:
     """Lines of an outcome, those of `known` where nothing changed, and why others are not there."""
-    lines, left_out = [], []
+    lines = []
+    left_out = []
     held = known[known["outcome"] == name].to_dict("records")
     for job in name_jobs(name, OUTCOMES[name], rows):
         place = (job.column, job.group, job.digest)
@@ -414,7 +418,8 @@ def main(chosen: Sequence[str], anew: bool = False) -> None:
     """
     if wrong := [name for name in chosen if name not in OUTCOMES]:
         raise unknown("no such outcome", wrong[0], OUTCOMES)
-    evidence, table = Evidence(ROOT / "data"), read_own_table()
+    evidence = Evidence(ROOT / "data")
+    table = read_own_table()
     table = table[table["outcome"].isin(OUTCOMES)]
     for name in chosen or OUTCOMES:
         started = time.process_time()

@@ -116,7 +116,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         from thermostats.errors import nearest  # noqa: PLC0415 - as above
 
-        step = _INSTEAD.get(name) or (f"thermostats.{near}" if (near := nearest(name, _HOME)) else "")
+        step = _INSTEAD.get(name) or (
+            f"thermostats.{near}" if (near := nearest(name, _HOME)) else ""
+        )
         what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
     public = getattr(import_module(_HOME[name]), name)

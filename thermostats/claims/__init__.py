@@ -1,6 +1,7 @@
 """The contract of a claim: rule, verdict, finding, and what runs it.
 
-`thermostats.claims()` lists the claims: the package answers to a call, since a function of the name has no other place.
+`thermostats.claims()` lists the claims: the package answers to a call, since a function of the name
+has no other place.
 """
 
 import sys

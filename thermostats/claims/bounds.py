@@ -87,10 +87,12 @@ def read_bounds(outcome: str = "", column: str = "", group: str = "") -> Nuisanc
         step = did_you_mean(outcome, table["outcome"], "leave the outcome out: all is declared")
         raise DataError("no bounds of such an outcome", where=NAME, got=outcome, next_step=step)
     lines = own.set_index(["nuisance", "column", "group"]).to_dict("index")
-    found, rows = dict[str, Any](), dict[str, int]()
+    found = dict[str, Any]()
+    rows = dict[str, int]()
     for key in find_keys(column_words(column), group):
         if key in lines:
-            lower, upper = lines[key]["lower"], lines[key]["upper"]
+            lower = lines[key]["lower"]
+            upper = lines[key]["upper"]
             found[key[0]] = (lower, upper) if key[0] == SKEW else upper
             rows[key[0]] = lines[key]["rows"]
     return NuisanceBounds(replace(DECLARED, **found), rows)

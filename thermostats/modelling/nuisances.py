@@ -43,7 +43,12 @@ SHORTEST = 0.01
 """Tails shorter than those of all but this share of sets of normal errors count as theirs."""
 STUDIES = 4000
 """Simulated sets of errors at each value of a shape."""
-AR, RATIO, SHARE, SKEW, TAILS, SPREAD = "ar", "ratio", "share", "skew", "tails", "spread"
+AR = "ar"
+RATIO = "ratio"
+SHARE = "share"
+SKEW = "skew"
+TAILS = "tails"
+SPREAD = "spread"
 
 
 @dataclass(frozen=True)
@@ -194,13 +199,17 @@ def estimate_dependence(
     """
     check_free(x)
     n = len(x)
-    levels, shares = np.zeros((n, 0)), np.zeros(1)
+    levels = np.zeros((n, 0))
+    shares = np.zeros(1)
     if groups is not None and tells_share(groups):
-        levels, shares = indicate_groups(groups), SHARE_NODES
-    ars, ratios = np.zeros(1), np.ones(1)
+        levels = indicate_groups(groups)
+        shares = SHARE_NODES
+    ars = np.zeros(1)
+    ratios = np.ones(1)
     values = np.zeros(n)
     if column is not None:
-        values, ratios = column, RATIO_NODES
+        values = column
+        ratios = RATIO_NODES
         ars = AR_NODES if ordered and len(np.unique(column)) > 2 else ars
     nodes = {AR: ars, RATIO: ratios, SHARE: shares}
     density = dependence_density(y, x, values, levels, nodes)
@@ -216,8 +225,11 @@ def dependence_density(
 ) -> Array:
     """Prior times restricted likelihood up to a factor, ar × ratio × share × study."""
     n, p = x.shape
-    ars, ratios, shares = nodes[AR], nodes[RATIO], nodes[SHARE]
-    place, order = rank_places(column), np.argsort(column, kind="stable")
+    ars = nodes[AR]
+    ratios = nodes[RATIO]
+    shares = nodes[SHARE]
+    place = rank_places(column)
+    order = np.argsort(column, kind="stable")
     both = np.hstack([x, y.T])
     logs = np.empty((len(ars), len(ratios), len(shares), len(y)))
     for i, ar in enumerate(ars):
@@ -288,8 +300,10 @@ class GroupLevels:
 
         whitened: p columns of x, then those of studies.
         """
-        x, y = whitened[:, :p], whitened[:, p:]
-        turned_x, turned_y = self.turned @ x, self.turned @ y
+        x = whitened[:, :p]
+        y = whitened[:, p:]
+        turned_x = self.turned @ x
+        turned_y = self.turned @ y
         weighted = (self.weights[:, :, None] * turned_x).transpose(0, 2, 1)
         xx = x.T @ x - weighted @ turned_x
         xy = x.T @ y - weighted @ turned_y
@@ -389,7 +403,8 @@ def measure_skewness(values: Array) -> Array:
 
 def measure_kurtosis(values: Array) -> Array:
     """L-kurtosis τ₄ of each row: Hosking 1990 (doi:10.1111/j.2517-6161.1990.tb01775.x)."""
-    ordered, n = np.sort(values, axis=1), values.shape[1]
+    ordered = np.sort(values, axis=1)
+    n = values.shape[1]
     i = np.arange(n)
     b0 = ordered.mean(axis=1)
     b1 = (ordered * i).mean(axis=1) / (n - 1)
