@@ -242,7 +242,7 @@ def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     result = crossing(both_sides(rows))
     draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT)
     models = result.table
-    assert models is not None  # noqa: S101 (of every result of models)
+    assert models is not None  # noqa: S101
     return result.adding(
         draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])}
     )

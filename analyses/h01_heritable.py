@@ -126,7 +126,7 @@ def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], obje
 def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes) -> None:
     """The likelihood of λ with its interval, and the tree below it."""
     figure = axes.get_figure(root=True)
-    assert figure is not None  # noqa: S101 (axes that are given are drawn)
+    assert figure is not None  # noqa: S101
     axes.remove()
     figure.set_figheight(2.2 + HEIGHT * len(values))
     above, below = figure.subplots(2, 1, height_ratios=[1.3, 6])

@@ -164,7 +164,7 @@ def verdict(name: str, goal: Goal, row: pd.Series) -> str:
 HEADING = f"""\
 CSV files of models, prompts, runs and layers ({LAYERS} layers, {PROMPTS} prompts, the gain alone) are joined into a new
 folder, and again; then the table layers is loaded and `features` made, with the rows that ship beneath. CPU-seconds
-grow with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""
+grow with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""  # noqa: E501
 
 
 if __name__ == "__main__":

@@ -160,7 +160,7 @@ def by_weights(folder: Path) -> Iterator[Row]:
 
 def trained(folder: Path) -> None:
     """Four recipes and their tunings, once."""
-    from nursery import corpora, tuning  # noqa: PLC0415 - torch
+    from nursery import corpora, tuning  # noqa: PLC0415
     from nursery.designs import Design  # noqa: PLC0415
     from nursery.pack_training import run  # noqa: PLC0415
     from nursery.recipes import OPTIMISERS, Recipe  # noqa: PLC0415

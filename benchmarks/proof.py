@@ -25,7 +25,7 @@ import transformers
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "measurement"))
 
-import tiny  # noqa: E402 - the conformance suite's builder
+import tiny  # noqa: E402
 from test_loading import write_tokenizer  # noqa: E402
 
 from thermostats.measurement import proof  # noqa: E402

@@ -42,7 +42,7 @@ def seconds(folder: Path, what: tuple[str, ...], *, reading: bool) -> float:
         if reading:
             outcome = measure_one(spec, rows)
         else:
-            plain: Any = lambda *_: False  # noqa: E731 - three modules take it
+            plain: Any = lambda *_: False  # noqa: E731
             with (
                 never(forward, "reads_centred", plain),
                 never(gains, "reads_centred", plain),

@@ -109,7 +109,7 @@ WORDS = """# The report and the commands of every day
 
 CPU-seconds of a command and all its processes, and wall-clock seconds. Caches of draws and of compiled code are empty
 at first; of what takes less than some seconds the least of five runs. Made by `python benchmarks/report.py`; where a
-cold report goes is in [report-profile.md](report-profile.md)."""
+cold report goes is in [report-profile.md](report-profile.md)."""  # noqa: E501
 
 
 def alone(cache: Path) -> dict[str, str]:

@@ -251,7 +251,7 @@ Simulated runs of {LAYERS} layers, each its own files. `load layers` reads and v
 loads and validates every table that it needs and makes one row a model; `join one run` joins a run more into the
 folder, the making of its rows included. Each step is a fresh process: its seconds include imports where they are late,
 its gigabytes are the highest resident memory of the process.
-Made by `python benchmarks/scale.py target DIR` and `growth DIR`."""
+Made by `python benchmarks/scale.py target DIR` and `growth DIR`."""  # noqa: E501
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:

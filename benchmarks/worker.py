@@ -39,7 +39,7 @@ def memory(work: Work) -> dict[str, Any]:
     as they are used. The first pass also brings in the libraries' own code and tables; after each,
     freed memory is given back.
     """
-    import torch  # noqa: PLC0415 - not every environment has it
+    import torch  # noqa: PLC0415
 
     for weight in [each for each in gc.get_objects() if type(each) is torch.nn.Parameter]:
         weight.detach().reshape(-1)[::512].sum()
@@ -85,7 +85,7 @@ def profile(work: Work) -> dict[str, str]:
     """
     text, words = io.StringIO(), ""
     if "torch" in sys.modules:
-        from torch.profiler import profile as operators  # noqa: PLC0415 - as above
+        from torch.profiler import profile as operators  # noqa: PLC0415
 
         with operators() as recorded:
             work()

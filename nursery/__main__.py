@@ -85,7 +85,7 @@ def design(
     Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power
     --out mine.toml`
     """
-    from nursery import component_worlds, designs  # noqa: PLC0415 - numpy
+    from nursery import component_worlds, designs  # noqa: PLC0415
     from nursery.recipes import drawn  # noqa: PLC0415
 
     if recipes is None and (shapes or factors):
@@ -149,7 +149,7 @@ def corpora(
 @app.command()
 def train(
     design: Design = None,
-    models: Models = [],  # noqa: B006 - typer's way
+    models: Models = [],  # noqa: B006
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
     tune: Annotated[
@@ -180,13 +180,13 @@ def train(
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
     packs, _ = _chosen(models, recipe, path)
-    from nursery.corpora import load  # noqa: PLC0415 - numpy
-    from nursery.designs import claim_folder  # noqa: PLC0415 - numpy
+    from nursery.corpora import load  # noqa: PLC0415
+    from nursery.designs import claim_folder  # noqa: PLC0415
 
     for name in sorted({member.recipe.corpus for pack in packs for member in pack.members}):
         load(folder, name, packs[0].context)
     _check_installed()
-    from nursery.training import train_all  # noqa: PLC0415 - torch
+    from nursery.training import train_all  # noqa: PLC0415
 
     claim_folder(folder, path)
     _say_what(packs, folder, device, processes)
@@ -226,7 +226,7 @@ def measure(
     folders.own_folder(data)
     wanted = _trained(models, recipe, folder, design)
     _check_installed()
-    from nursery.measuring import measure_all  # noqa: PLC0415 - torch
+    from nursery.measuring import measure_all  # noqa: PLC0415
 
     rows = []
     for model, outcome in measure_all(wanted, folder, data):
@@ -260,8 +260,8 @@ def compare(
     """
     wanted = _trained(models, recipe, folder)
     _check_installed()
-    from nursery import measuring  # noqa: PLC0415 - torch
-    from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
+    from nursery import measuring  # noqa: PLC0415
+    from thermostats.modelling.display import records  # noqa: PLC0415
 
     table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
@@ -285,7 +285,7 @@ def tables(
 
     Example: `python -m nursery tables data/nursery/second`
     """
-    from nursery.tables import write  # noqa: PLC0415 - pandas
+    from nursery.tables import write  # noqa: PLC0415
 
     write(_file(design), folder, out)
     print(out)
@@ -307,9 +307,9 @@ def by_prompt(
     check_here(device)
     packs, _ = _chosen([], [], _file(design))
     _check_installed()
-    from nursery.designs import OF_CORPORA  # noqa: PLC0415 - numpy
-    from nursery.gains_by_prompt import of_trained  # noqa: PLC0415 - torch
-    from nursery.tables import write_rows  # noqa: PLC0415 - pandas
+    from nursery.designs import OF_CORPORA  # noqa: PLC0415
+    from nursery.gains_by_prompt import of_trained  # noqa: PLC0415
+    from nursery.tables import write_rows  # noqa: PLC0415
 
     trained = [pack for pack in packs if pack.records(folder)]
     if not trained:
@@ -325,7 +325,7 @@ def by_prompt(
 
 def _say_what(packs: Sequence[Pack], folder: Path, device: str, processes: int | None) -> None:
     """Say before training what it will do and about how long that takes."""
-    from nursery.designs import seconds_of  # noqa: PLC0415 - numpy
+    from nursery.designs import seconds_of  # noqa: PLC0415
 
     left = [pack for pack in packs if not pack.records(folder)]
     models = sum(len(pack.members) for pack in left)
@@ -356,7 +356,7 @@ def _chosen(
 
     Raises UsageError for a model or a recipe that the design does not have.
     """
-    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery import designs  # noqa: PLC0415
 
     packs = designs.read(design).packs()
     members = [member for pack in packs for member in pack.members]
@@ -386,8 +386,8 @@ def _chosen(
 
 def _tuned(design: Path, folder: Path) -> list[Pack]:
     """Packs of the tuned models of a design, once its own are trained."""
-    from nursery import designs  # noqa: PLC0415 - numpy
-    from nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
+    from nursery import designs  # noqa: PLC0415
+    from nursery.tuning import tuned_packs  # noqa: PLC0415
 
     return tuned_packs(designs.read(design), folder)
 

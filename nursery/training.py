@@ -51,7 +51,7 @@ def train_all(
     *,
     device: str = "cpu",
     processes: int | None = None,
-    engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+    engine: EngineSettings = EngineSettings(),  # noqa: B008
 ) -> Iterator[Step]:
     """Train packs side by side, one process a core or one for a GPU, and yield their progress; the
     longest begin.

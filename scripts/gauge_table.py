@@ -20,8 +20,8 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "measurement"))
 
-import tiny  # noqa: E402 - the conformance suite's builder
-import wide  # noqa: E402 - classes in float64
+import tiny  # noqa: E402
+import wide  # noqa: E402
 
 from thermostats.measurement import gauge  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402

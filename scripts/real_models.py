@@ -88,7 +88,7 @@ def reactions(source: Path, folder: Path) -> None:
 def vision(source: Path, folder: Path) -> None:
     """DINOv2's small model with patches of 14, out of the initialisers and products of an ONNX
     graph."""
-    import onnx  # noqa: PLC0415 - only this model needs it
+    import onnx  # noqa: PLC0415
     from onnx import numpy_helper  # noqa: PLC0415
 
     graph = onnx.load(str(source)).graph
@@ -221,7 +221,7 @@ def measure(root: Path, data: Path) -> None:
     with (Path(__file__).parent / "real_models.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if (root / row["folder"]).exists()]
     command = [sys.executable, "-m", "thermostats"]
-    from thermostats.tables.model_rows import own_models  # noqa: PLC0415 - the package need not be there to convert
+    from thermostats.tables.model_rows import own_models  # noqa: PLC0415
 
     for row in rows:
         named = [

@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "docs"))
-from page_blocks import blocks, matches  # noqa: E402 - no package
+from page_blocks import blocks, matches  # noqa: E402
 
 LARGEST = 12
 """MB of a wheel."""
@@ -47,7 +47,7 @@ for each in distributions():
         paths = [each.locate_file(file) for file in each.files or []]
         sizes[name] = sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
 print(json.dumps(sizes))
-"""
+"""  # noqa: E501
 FIT = """
 import pandas as pd
 from thermostats.modelling.shares import fit_share
@@ -57,7 +57,7 @@ posterior = fit.to_arviz()["posterior"]
 assert set(posterior.dims) >= {"chain", "draw"}, posterior
 assert fit.status == "passed", fit.status
 assert 0.2 < fit.probabilities["share > 0.5"] < 0.8, fit.probabilities
-"""
+"""  # noqa: E501
 MAP = """table = "layers"
 [columns]
 block = "layer"

@@ -336,7 +336,7 @@ def ran(line: str, refusal: Refusal) -> Any:
     names |= {name: sys.modules[name] for name in ("transformers",) if name in sys.modules}
     stopped = mock.patch.object(Fit, "draws", mock.PropertyMock(side_effect=ReachedSamplerError))
     with nullcontext() if line.startswith("fit.") else stopped, chdir(refusal.folder):
-        return eval(line, names)  # noqa: S307 - the line is ours
+        return eval(line, names)  # noqa: S307
 
 
 @cache

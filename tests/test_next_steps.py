@@ -117,7 +117,7 @@ def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path)
     with pytest.raises(ThermostatsError) as refused:
         thermostats.join(given, **how)
     (line,) = code_in(refused.value.next_step)
-    done = eval(line, {"thermostats": thermostats, "pd": pd, "df": df})  # noqa: S307 - the line is ours
+    done = eval(line, {"thermostats": thermostats, "pd": pd, "df": df})  # noqa: S307
     assert {table.table: table.added for table in done}["layers"] == rows
     if name == "names that are no names":
         held = thermostats.load("layers", "eigene Zeilen", models=True)
@@ -170,7 +170,7 @@ def test_the_command_of_a_refusal_runs_as_it_stands(words: list[str], folder: Pa
     run = line.replace("thermostats join", f"{shlex.join(program)} join") if here else line
     run = re.sub(r"^thermostats", shlex.join(program), run)
     run = re.sub(r"^python", shlex.quote(sys.executable), run)
-    done = subprocess.run(run, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - the line is ours
+    done = subprocess.run(run, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
     assert done.returncode == 0, f"{run}\n{done.stderr}"
 
 

@@ -32,11 +32,11 @@ for arguments in cases:
         assert "Traceback" not in said.getvalue() and bool(out.getvalue()) == (not end.code), arguments
         told.append([end.code, said.getvalue(), [name for name in large if name in sys.modules]])
 print(json.dumps(told))
-"""
+"""  # noqa: E501
 CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "Next: thermostats ls models"),
-    ("ls columns modells", "allowed: models, lineage, prompts, runs,"),
+    ("ls columns modells", "allowed: models, lineage, candidates, prompts,"),
     ("ls columns modells", "did you mean models?"),
     ("ls columns feature", "did you mean features?"),
     ("ls models runs", "thermostats ls columns runs"),

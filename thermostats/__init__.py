@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
+    from thermostats.measurement.proving import prove as prove
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
@@ -94,6 +95,7 @@ _HOME = {
     "predict_gain": "thermostats.modelling.heritage.prediction",
     "profile": "thermostats.plots.general",
     "prompt_rows": "thermostats.tables.model_rows",
+    "prove": "thermostats.measurement.proving",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "spectral_angles": "thermostats.measurement.compare",
@@ -114,7 +116,7 @@ def __getattr__(name: str) -> Any:
     if name == _CALLED:
         return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:
-        from thermostats.errors import nearest  # noqa: PLC0415 - as above
+        from thermostats.errors import nearest  # noqa: PLC0415
 
         step = _INSTEAD.get(name) or (
             f"thermostats.{near}" if (near := nearest(name, _HOME)) else ""
@@ -123,7 +125,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(what + f". Next: {step}" * bool(step))
     public = getattr(import_module(_HOME[name]), name)
     if isfunction(public):
-        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
+        from thermostats.next_steps import in_words  # noqa: PLC0415
 
         public = in_words(public)
         public.__module__, public.__qualname__ = __name__, name  # where pickle finds it

@@ -56,7 +56,7 @@ def print_rows(
 
 def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]) -> None:
     """Rows of text as a table of the terminal's width."""
-    from rich.console import Console  # noqa: PLC0415 - a pipe does without
+    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def small_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the corpora: an English text made up here, a hundred synthetic documents, 25
     modules."""
-    draw = random.Random(1)  # noqa: S311 - no secret
+    draw = random.Random(1)  # noqa: S311
     chapters = (
         f"Chapter {n}\n\n"
         + ".\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(40))

@@ -138,8 +138,12 @@ def test_the_tree_in_contributing_is_that_of_the_project() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("not a checkout: git knows which folders belong to the project")
     listed = subprocess.run(
-        ["git", "ls-files", "-z"], capture_output=True, text=True, check=True, cwd=ROOT
-    ).stdout  # noqa: S607
+        ["git", "ls-files", "-z"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout
     folders = set()
     for path in map(PurePosixPath, listed.split("\0")[:-1]):
         parts = path.parent.parts

@@ -65,7 +65,7 @@ def test_what_is_typed_runs(
         warnings.simplefilter("ignore")
         for call in RUN[task]:
             try:
-                exec(call, names)  # noqa: S102 - the calls are ours
+                exec(call, names)  # noqa: S102
             except Exception as error:
                 failed[call] = f"{type(error).__name__}: {error}"
     assert not failed
@@ -84,13 +84,13 @@ def test_the_line_of_a_refusal_works_when_pasted(call: str) -> None:
     assert line is not None, said
     given = re.search(r"\((df.*?|thermostats\.features\(\)|pd\.concat\(\[df, df\]\))(, |\)$)", call)
     session["df"] = table_of(call, session) if given else session["df"]
-    exec(line[0], session)  # noqa: S102 - the line is ours
+    exec(line[0], session)  # noqa: S102
 
 
 def table_of(call: str, session: Mapping[str, Any]) -> Any:
     """The table that a call gives, which `df` stands for in a refusal."""
 
-    class Taken(Exception):  # noqa: N818 - no error
+    class Taken(Exception):  # noqa: N818
         pass
 
     taken: list[Any] = []
@@ -105,19 +105,19 @@ def table_of(call: str, session: Mapping[str, Any]) -> Any:
 
             return take
 
-    eval(call, {**session, "thermostats": Spy()})  # noqa: S307 - the calls are ours
+    eval(call, {**session, "thermostats": Spy()})  # noqa: S307
     return taken[0]
 
 
 def refusal(call: str, session: dict[str, Any]) -> str:
     with pytest.raises(ThermostatsError) as caught:
-        exec(call, session)  # noqa: S102 - the calls are ours
+        exec(call, session)  # noqa: S102
     return str(caught.value)
 
 
 def test_a_refusal_names_what_is_there() -> None:
     session = fresh()
-    exec(RUN["own DataFrame, heritage"][0], session)  # noqa: S102 - the call is ours
+    exec(RUN["own DataFrame, heritage"][0], session)  # noqa: S102
     for call, named in NAMED:
         assert named in refusal(call, session), call
 

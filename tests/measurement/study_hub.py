@@ -66,7 +66,7 @@ class Hub(BaseHTTPRequestHandler):
 
     def serve(self, model: str, rest: list[str], *, api: bool, body: bool) -> None:
         fault, folder = self.faults.get(model, ""), self.folders[model]
-        self.commit = self.commits.get(model) or hashlib.sha1(model.encode()).hexdigest()  # noqa: S324 - a name
+        self.commit = self.commits.get(model) or hashlib.sha1(model.encode()).hexdigest()  # noqa: S324
         names = sorted(path.name for path in folder.iterdir())
         revision = rest[1] if len(rest) > 1 else "main"
         if fault == GATED and (not api or rest == ["auth-check"]):

@@ -17,7 +17,7 @@ pytest.importorskip("transformers")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import gauge_table  # noqa: E402 - a script of the repository
+import gauge_table  # noqa: E402
 
 from thermostats.cli import listing  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402

@@ -21,7 +21,7 @@ import tiny
 from thermostats.errors import UsageError
 from thermostats.measurement.hub import local_folder
 
-TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
+TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105
 COMMIT = "0" * 40
 FAULTS = {
     "none/model": study_hub.MISSING,

@@ -113,7 +113,7 @@ from pathlib import Path
 from thermostats.measurement.printed import measure_models
 outcomes = measure_models([sys.argv[1]], {"prompts": sys.argv[2], "heritage": "Us"}, sys.argv[3], dry_run=False)
 print([outcome.status for outcome in outcomes], sorted({"torch", "transformers", "scipy"} & set(sys.modules)))
-"""
+"""  # noqa: E501
 
 
 def test_where_nothing_is_left_to_measure_torch_is_not_loaded(tmp_path: Path) -> None:

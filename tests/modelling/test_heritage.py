@@ -377,7 +377,7 @@ def test_rows_too_few_for_shares_say_what_they_do_say() -> None:
             fit_heritage(table)
         call = caught.value.next_step
         assert "lab=None" in call
-        assert eval(call, {"thermostats": thermostats, "df": table}).quantities  # noqa: S307 - the line is ours
+        assert eval(call, {"thermostats": thermostats, "df": table}).quantities  # noqa: S307
 
 
 def test_other_concentrations_are_other_priors(fitted: Fit) -> None:

@@ -204,7 +204,7 @@ def test_a_column_in_two_blocks_is_refused_with_a_call_that_works() -> None:
         UsageError, match=r"two blocks \(n_params\): got geometry and scale"
     ) as refused:
         fit_heritage(table, **twice, seed=1)  # type: ignore[arg-type]
-    fit = eval(refused.value.next_step, {"thermostats": thermostats, "df": table})  # noqa: S307 - as a user pastes it
+    fit = eval(refused.value.next_step, {"thermostats": thermostats, "df": table})  # noqa: S307
     assert {"sd_heritage", "sd_geometry", "sd_scale"} <= set(fit.quantities)
     for blocks, words in (
         ({"a": ["n_layers", "n_heads"], "b": ["n_heads"]}, r"two blocks \(n_heads\): got a and b"),

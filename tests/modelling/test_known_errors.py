@@ -299,8 +299,8 @@ def test_errors_larger_than_the_outcomes_are_asked_about_and_a_scale_is_the_answ
     with pytest.raises(UsageError, match=r"in its unit\? Most errors are larger") as asked:
         fit_line(table, "y", se="se", group=None)
     assert (
-        eval(asked.value.next_step, {"thermostats": thermostats, "df": table}).rows.shape[0] == 13
-    )  # noqa: S307
+        eval(asked.value.next_step, {"thermostats": thermostats, "df": table}).rows.shape[0] == 13  # noqa: S307
+    )
 
 
 @pytest.mark.parametrize("se", [True, BCG["se"], [0.1] * 13])

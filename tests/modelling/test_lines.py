@@ -198,9 +198,9 @@ def test_a_category_never_seen_is_refused_by_name(case: str) -> None:
         UsageError, match=rf"not seen.*\({column}\): got {value!r}; allowed"
     ) as refused:
         fit.predict(new)
-    kept = eval(
+    kept = eval(  # noqa: S307
         refused.value.next_step.removeprefix("fit.predict(").removesuffix(")"), {"df": kinds()}
-    )  # noqa: S307
+    )
     means = kinds().groupby("kind")["gain"].mean()
     predicted = fit.predict(kept).groupby("kind")["gain_mean"].mean()
     assert dict(predicted) == pytest.approx(dict(means), abs=0.02)

@@ -109,7 +109,7 @@ def design() -> Cells:
     )
 
 
-def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_families_differ() -> (
+def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_families_differ() -> (  # noqa: E501
     None
 ):
     """Of 72 arrangements 3 have p ≤ .05 where models are exchangeable; at the families' SD it is

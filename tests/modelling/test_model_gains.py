@@ -87,7 +87,7 @@ def test_the_laws_of_depth_and_density_read_spreads_of_a_frame_of_ones_own() -> 
             assert (rows["error"] > 0).all()
 
 
-def test_of_several_measurements_that_with_most_prompts_counts_and_another_gain_lends_its_spread() -> (
+def test_of_several_measurements_that_with_most_prompts_counts_and_another_gain_lends_its_spread() -> (  # noqa: E501
     None
 ):
     fewer = AVERAGED.assign(gain=9.0, n_prompts=2)

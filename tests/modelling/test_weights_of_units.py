@@ -65,7 +65,7 @@ def test_refits_are_few_where_nothing_is_odd(monkeypatch: pytest.MonkeyPatch) ->
     fit, sampled = LAWS["crowding"](np.random.default_rng(1)), list[int]()
     sample = gaussian.Gaussian.sample
 
-    def counted(self: gaussian.Gaussian, *, seed: int, settings: Settings = Settings()):  # noqa: B008 (frozen)
+    def counted(self: gaussian.Gaussian, *, seed: int, settings: Settings = Settings()):  # noqa: B008
         sampled.append(1)
         return sample(self, seed=seed, settings=settings)
 

@@ -103,7 +103,7 @@ def point_at(page: Any, number: int) -> tuple[float, float]:
           line.scrollIntoView({ block: "center" });
           const at = new DOMPoint(...pair).matrixTransform(line.getScreenCTM());
           return [at.x, at.y];
-        }""",
+        }""",  # noqa: E501
         number,
     )
     page.mouse.move(*place)

@@ -66,7 +66,7 @@ def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
     assert "Where new measurements" not in index_text([entry("C04")], {})
 
 
-NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance|slope|estimate|share|coefficient"
+NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance|slope|estimate|share|coefficient"  # noqa: E501
 
 
 def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> None:

@@ -194,7 +194,7 @@ WORLDS = pd.DataFrame(
         "bound_05": [0.1], "bound_01": [0.01], "bound_001": [0.001],
     }
 )
-"""
+"""  # noqa: E501
 
 
 CLAIM = Claim(

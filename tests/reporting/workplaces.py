@@ -45,7 +45,7 @@ def analyse(tables):
 
 if __name__ == "__main__":
     CLAIM.main()
-'''
+'''  # noqa: E501
 DRAW = 'lambda axes: plots.scatter_labelled(rows, axes, x="layer", y="gain_block")'
 
 
@@ -190,7 +190,7 @@ def analyse(tables):
 
 if __name__ == "__main__":
     CLAIM.main()
-'''
+'''  # noqa: E501
 
 
 def write_fitted(

@@ -36,7 +36,7 @@ def test_lines_and_other_scripts_are_kept() -> None:
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
 def test_a_hostile_file_name_gives_a_sentence(tmp_path: Path, flags: list[str]) -> None:
     for name in (b"\x1b[2J\xff.csv", "\u202evsc.csv".encode()):
-        path = os.path.join(os.fsencode(tmp_path), name)  # noqa: PTH118 - a name that is no text
+        path = os.path.join(os.fsencode(tmp_path), name)  # noqa: PTH118
         with open(path, "wb") as stream:  # noqa: PTH123
             stream.write(b"a,b\n1,2\n")
         done = subprocess.run(

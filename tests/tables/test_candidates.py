@@ -317,7 +317,7 @@ def test_facts_are_those_that_a_prediction_reads(
     ],
 )
 def test_declared_tables_that_do_not_fit_together_are_refused(
-    table: str, old: str, new: str, what: str, script: Any, candidates: pd.DataFrame, tmp_path: Path,
+    table: str, old: str, new: str, what: str, script: Any, candidates: pd.DataFrame, tmp_path: Path,  # noqa: E501
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     for path in DECLARED.glob("*.csv"):

@@ -66,7 +66,7 @@ def line(source: Any, **arguments: Any) -> str:
 
 
 def added(call: str, **names: Any) -> dict[str, int]:
-    done = eval(call, {"thermostats": thermostats, "pd": pd, **names})  # noqa: S307 - the line is ours
+    done = eval(call, {"thermostats": thermostats, "pd": pd, **names})  # noqa: S307
     return {each.table: each.added + each.replaced for each in done}
 
 
@@ -142,7 +142,7 @@ def test_a_shell_gets_a_line_of_its_own(
         thermostats.join(Path("rows.csv"), mapping=Path("map.toml"), constants=FIXED, data=mine)
     said = caught.value.next_step
     command = said[said.index("python -c") :].replace("python", sys.executable, 1)
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602 - the line is ours
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602
     assert "Joined(table='layers', added=4" in done.stdout
     ROWS.assign(**{"my gain": 1.5}).to_csv("other.csv", index=False)
     with lines_for_a_shell(), pytest.raises(ThermostatsError) as caught:

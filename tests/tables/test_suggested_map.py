@@ -49,7 +49,7 @@ def pasted(error: UsageError, df: pd.DataFrame) -> list[Any]:
     call, *others = error.next_step.splitlines()
     assert all(line.startswith("# ") for line in others)
     assert call.startswith("thermostats.join(df, ")
-    return list(eval(call, {"thermostats": thermostats, "df": df}))  # noqa: S307 - the line is ours
+    return list(eval(call, {"thermostats": thermostats, "df": df}))  # noqa: S307
 
 
 def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
@@ -121,9 +121,9 @@ def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert command is not None and said.startswith(
         "save the mapping and join with it:\ncat > map.toml <<'END'\n"
     )
-    subprocess.run(
+    subprocess.run(  # noqa: S602
         said.partition(":\n")[2].partition("thermostats join")[0], shell=True, check=True
-    )  # noqa: S602 - the line is ours
+    )
     done = thermostats.join("theirs.csv", mapping="map.toml", data="mine")
     assert [each.added for each in done] == [2, 2, 2]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 class _Claims(ModuleType):
     def __call__(self, *args: Any, **named: Any) -> Any:
-        from thermostats.claims.run import claims_table  # noqa: PLC0415 - pandas
-        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
+        from thermostats.claims.run import claims_table  # noqa: PLC0415
+        from thermostats.next_steps import in_words  # noqa: PLC0415
 
         return in_words(claims_table, name="claims")(*args, **named)
 

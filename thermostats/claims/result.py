@@ -223,7 +223,7 @@ class Result:
         return self.quantities[name] if name else Estimate(None)
 
 
-class TooFew(Exception):  # noqa: N818 - an answer, not an error
+class TooFew(Exception):  # noqa: N818
     """Raised by an analysis that has too few rows for an answer; the finding then needs
     measurement."""
 

@@ -175,8 +175,10 @@ def filled(words: str, values: Mapping[str, Any]) -> str:
 def _environment() -> jinja2.Environment:
     # Markdown for people, escaped where it becomes HTML
     environment = jinja2.Environment(
-        undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False
-    )  # noqa: S701
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        autoescape=False,  # noqa: S701
+    )
     environment.filters |= {name: getattr(formatting, name) for name in FILTERS}
     environment.globals |= {"effects": effects, "allowed": ALLOWED, "raw_and_read": raw_and_read}
     return environment

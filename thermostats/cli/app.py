@@ -27,6 +27,7 @@ from thermostats.cli.options import (
     with_option,
 )
 from thermostats.cli.planning import app as planning
+from thermostats.cli.proving import app as proving
 from thermostats.cli.tools import app as tools
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import PRECISIONS, SETTINGS, parsed, shipped_lists
@@ -51,6 +52,7 @@ for registered in studies().values():
         app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
 app.add_typer(planning)
+app.add_typer(proving)
 
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
@@ -113,13 +115,13 @@ def _claims() -> list[str]:
 
 
 def _labs() -> list[str]:
-    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
+    from thermostats.tables.store import load  # noqa: PLC0415
 
     return sorted(set(load("models", folders.begun_or_shipped())["heritage"]) - {"", NURSERY})
 
 
 def _models() -> list[str]:
-    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
+    from thermostats.tables.store import load  # noqa: PLC0415
 
     named = set(load("models", folders.begun_or_shipped())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
@@ -203,7 +205,7 @@ def join(
         "form": form,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
-    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415 - pandas
+    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     with lines_for_a_shell():
@@ -239,7 +241,7 @@ def forget(
     Example: `thermostats forget --source "my own hooks" --data mine`
     """
     folder = folders.own_folder(data)
-    from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415 - pandas
+    from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
     print_rows(
@@ -373,7 +375,7 @@ def measure(
     if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
     if not (dry_run or as_json):
-        from thermostats.cli.tools import show_gains  # noqa: PLC0415 - pandas
+        from thermostats.cli.tools import show_gains  # noqa: PLC0415
 
         show_gains(outcomes, models_asked, prompts, data, figure)
     say_next(OWN_ROWS, data=data, visible=not dry_run and not as_json)
@@ -381,7 +383,7 @@ def measure(
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     """Name those models for which the user's own rows give no lab, and the command that sets it."""
-    from thermostats.tables.model_rows import own_models  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import own_models  # noqa: PLC0415
 
     rows = own_models(folders.own_folder(data))
     if unknown := sorted(
@@ -409,7 +411,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
         ["table", "rows"],
         as_json,
     )
-    from thermostats.tables.model_rows import disagreements  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import disagreements  # noqa: PLC0415
     from thermostats.tables.reading import features  # noqa: PLC0415
 
     if folders.has_own_runs(data):
@@ -462,6 +464,13 @@ def ls(
             help="For models: folders of a checkout's trained models, to measure offline.",
         ),
     ] = False,
+    proofs: Annotated[
+        bool,
+        typer.Option(
+            "--proofs",
+            help="For architectures: what was proved of each, by version of transformers.",
+        ),
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
@@ -474,6 +483,11 @@ def ls(
     `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
     """
     _check_listing(what, table, by_lab=bool(lab or family), paths=paths)
+    if proofs and what != "architectures":
+        step = "thermostats ls architectures --proofs"
+        raise UsageError(
+            "proofs are listed of architectures", got=f"{what} --proofs", next_step=step
+        )
     if yours:
         folders.own_folder(data)
     folders.data_folder(data)
@@ -481,8 +495,9 @@ def ls(
         _list_folders(as_json)
         return
     step = "thermostats ls tables" if table is not None else LISTS[what]
+    step = "thermostats prove MODEL for one of yours" if proofs else step
     if analyses is not None and what == "claims":
-        from thermostats.claims.study import scripts  # noqa: PLC0415 - a listing must not load it
+        from thermostats.claims.study import scripts  # noqa: PLC0415
 
         scripts(analyses)  # says what is wrong with the folder before anything large is loaded
         step = command("report", analyses=analyses, out="my-report")
@@ -490,11 +505,18 @@ def ls(
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
     rows, columns = listing.rows_of_table(
-        what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen
+        what,
+        data,
+        yours=yours,
+        table=table,
+        analyses=analyses,
+        rules=as_json,
+        proofs=proofs,
+        **chosen,
     )
     print_rows(rows, columns, as_json, spare=listing.SPARE)
     if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:
-        from thermostats.claims.study import apart  # noqa: PLC0415 - studies are imported for it
+        from thermostats.claims.study import apart  # noqa: PLC0415
 
         print(*apart(), sep="\n", file=sys.stderr)
     say_next(step, data=data, visible=watched(as_json))
@@ -679,7 +701,7 @@ def findings(
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     check_written(out, claims)
-    from thermostats.cli import listing  # noqa: PLC0415 - Arrow
+    from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.findings(out, claims or (), evidence)
     first = {row["finding"] for row in listing.findings(out, claims or ()) if row["headline"]}

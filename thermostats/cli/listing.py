@@ -233,13 +233,15 @@ def rows_of_table(
     analyses: Path | None = None,
     rules: bool = True,
     yours: bool = False,
+    proofs: bool = False,
     **chosen: Any,
 ) -> Rows:
     """Rows and the columns to show of one listing.
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them,
     claims that ship are read from their words alone, since scripts state the rules. The verb has
-    checked the names. own, chosen: models and runs that `rows` lists.
+    checked the names. own, chosen: models and runs that `rows` lists. proofs: of architectures,
+    what was proved of each.
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of
     them has.
@@ -249,7 +251,7 @@ def rows_of_table(
     if what == "columns":
         return _columns(table)
     if what == "architectures":
-        return _architectures()
+        return list_proofs() if proofs else _architectures()
     if what == "claims":
         return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
     if what == "evidence":
@@ -260,7 +262,7 @@ def rows_of_table(
 def _claims(analyses: Path, *, rules: bool) -> Rows:
     """The claims of a folder by their words, and with their rules, for which all that computes is
     loaded."""
-    from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
+    from thermostats.claims.template import Template  # noqa: PLC0415
 
     words = [Template.read(script.with_suffix(".md")) for script in scripts(analyses).values()]
     listed = [
@@ -274,7 +276,7 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
         for each in words
     ]
     if rules:
-        from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
+        from thermostats.claims.run import claims  # noqa: PLC0415
 
         ruled = {
             claim.id: {"said": claim.statement, "rule": claim.rule} for claim in claims(analyses)
@@ -285,7 +287,7 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
 
 def _evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
-    from thermostats.tables import store  # noqa: PLC0415 - pandas
+    from thermostats.tables import store  # noqa: PLC0415
     from thermostats.tables.choices import DECODER  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
     from thermostats.tables.model_rows import counts  # noqa: PLC0415
@@ -335,7 +337,7 @@ def _values(column: Column) -> list[str]:
 
 
 def _architectures() -> Rows:
-    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - tables need no models
+    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
 
     listed = [
         {
@@ -354,3 +356,32 @@ def _architectures() -> Rows:
         for name in sorted(TEXT_TOWERS)
     ]
     return listed, list(listed[0])
+
+
+def list_proofs() -> Rows:
+    """A row a class and version of transformers: what was proved; classes of which nothing was have
+    a row too."""
+    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
+    from thermostats.tables.register import load_proofs  # noqa: PLC0415
+
+    rows = plain(load_proofs())
+    there = {row["architecture"] for row in rows}
+    listed = [{**row, "state": "failed" if row["failed"] else "proved"} for row in rows]
+    empty = dict.fromkeys([*TABLES["proofs"].columns], "") | {
+        "held": 0,
+        "difference": None,
+        "state": "unproven",
+    }
+    names = [*(entry.name for entry in ARCHITECTURES), *sorted(TEXT_TOWERS)]
+    listed += [{**empty, "architecture": name} for name in names if name not in there]
+    columns = [
+        "architecture",
+        "transformers",
+        "state",
+        "held",
+        "difference",
+        "identity",
+        "not_covered",
+        "proved_on",
+    ]
+    return listed, columns

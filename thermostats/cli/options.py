@@ -88,8 +88,8 @@ def run(app: typer.Typer) -> NoReturn:
 def _arguments(error: Exception, as_json: bool) -> int:
     """Say what is wrong with the arguments, and where the help is; without any arguments, show the
     help."""
-    message = error.format_message()
-    context = getattr(error, "ctx", None)  # type: ignore[attr-defined]
+    message = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message)
         return 0

@@ -73,10 +73,10 @@ def predict(
         allowed = f"a config.json, or all of {', '.join(OPTIONS.values())}"
         raise UsageError(what, got=f"no {', '.join(lacking)}", allowed=allowed, next_step=line)
     if model is not None and lacking:
-        from thermostats.measurement.plan import config_facts  # noqa: PLC0415 - transformers
+        from thermostats.measurement.plan import config_facts  # noqa: PLC0415
 
         facts = {**config_facts(model), **facts}
-    from thermostats.modelling.heritage.prediction import LAB, predict_gain  # noqa: PLC0415 - seconds
+    from thermostats.modelling.heritage.prediction import LAB, predict_gain  # noqa: PLC0415
 
     try:
         prediction = predict_gain(facts, lab=lab, family=family, gain=gain, data=data)
@@ -156,7 +156,7 @@ def power(
         )
     check_studies(**named)
     chosen([claim], scripts(analyses if analyses is not None else folders.shipped("analyses")))
-    from thermostats.claims.power import draw_power, sentences  # noqa: PLC0415 - loads what analyses use
+    from thermostats.claims.power import draw_power, sentences  # noqa: PLC0415
     from thermostats.claims.power import power as planned  # noqa: PLC0415
     from thermostats.plots.general import figure_file  # noqa: PLC0415
 

@@ -47,7 +47,7 @@ def show_gains(
     figure: Path | None,
 ) -> None:
     """Print a row for each model with gains, and draw them or say how."""
-    from thermostats.tables.reading import overview  # noqa: PLC0415 - pandas
+    from thermostats.tables.reading import overview  # noqa: PLC0415
 
     runs = {name_in(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
     rows = overview(runs, data)
@@ -55,7 +55,7 @@ def show_gains(
         print()
         print_rows(rows, COLUMNS)
     if figure is not None:
-        from thermostats.plots.general import profile  # noqa: PLC0415 - matplotlib
+        from thermostats.plots.general import profile  # noqa: PLC0415
 
         profile(
             [row["model"] for row in rows] or [name_in(outcome) for outcome in outcomes],
@@ -85,9 +85,9 @@ def name_in(outcome: Any) -> str:
 
 def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
     """Differences of two models' gains by `paired`; where both are measured, why there are none."""
-    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415 - reads weights
-    from thermostats.modelling.pairs import paired  # noqa: PLC0415 - scipy
-    from thermostats.tables import store  # noqa: PLC0415 - pandas
+    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415
+    from thermostats.modelling.pairs import paired  # noqa: PLC0415
+    from thermostats.tables import store  # noqa: PLC0415
 
     runs = store.load("runs", data)
     runs = runs.assign(sha=runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"]))
@@ -108,6 +108,8 @@ def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataF
 OK = "ok"
 MISSING = "missing"
 BROKEN = "broken"
+UNPROVEN = "unproven"
+"""State of a version that the register of proofs has not."""
 NEEDED = (
     "numpy",
     "pandas",
@@ -124,8 +126,11 @@ PYTHONS = ((3, 11), (3, 13))
 
 
 def checks(data: str | Path | None = None) -> list[dict[str, str]]:
-    """Rows of name, state, found, advice; `broken`: the package cannot work, `missing`: a part of
-    it cannot."""
+    """Rows of name, state, found, advice.
+
+    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see
+    `make_proofs_row`.
+    """
     python = sys.version.split()[0]
     room = shutil.disk_usage(Path.cwd()).free / 1e9
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
@@ -163,14 +168,30 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
     )
     rows.append(("free disk", OK, f"{room:.0f} GB", ""))
     try:
-        from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is named, not met
+        from thermostats.tables.store import check  # noqa: PLC0415
 
         counts = check(place := folders.begun_or_shipped(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
+        rows += make_proofs_row()
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
     return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
+
+
+def make_proofs_row() -> list[tuple[str, str, str, str]]:
+    """What the register says of the version of transformers that is installed; nothing where there
+    is none."""
+    from thermostats.tables.register import find_version, list_proved  # noqa: PLC0415
+
+    number = find_version()
+    if not number:
+        return []
+    proved = len(list_proved(number))
+    if not proved:
+        advice = "thermostats prove MODEL says whether a model of yours is read rightly"
+        return [("proofs", UNPROVEN, f"transformers {number} is unproven", advice)]
+    return [("proofs", OK, f"{proved} classes were proved under transformers {number}", "")]
 
 
 LETTER = "u"
@@ -306,7 +327,7 @@ def compare(
 
     Example: `thermostats compare models/base models/tuned`
     """
-    from thermostats.measurement.compare import compare as compared  # noqa: PLC0415 - reads weights
+    from thermostats.measurement.compare import compare as compared  # noqa: PLC0415
 
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
@@ -401,7 +422,7 @@ def set_(
         raise UsageError(
             "facts are set of models", got=" ".join(words), allowed=allowed, next_step=step
         )
-    from thermostats.tables.model_rows import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import set_facts, spelt_otherwise  # noqa: PLC0415
 
     values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
@@ -433,7 +454,7 @@ def needs(
     Example: `thermostats needs C05 --data mine`
     """
     from thermostats.claims.run import claim_of  # noqa: PLC0415
-    from thermostats.claims.run import needs as computed  # noqa: PLC0415 - loads what analyses use
+    from thermostats.claims.run import needs as computed  # noqa: PLC0415
     from thermostats.claims.study import chosen, scripts  # noqa: PLC0415
 
     paths = scripts(folders.shipped("analyses"))
@@ -518,11 +539,11 @@ def export(
             raise UsageError(
                 "a contribution has all tables of your rows, as CSV", got=got, next_step=step
             )
-        from thermostats.tables.export import contribute  # noqa: PLC0415 - pandas
+        from thermostats.tables.export import contribute  # noqa: PLC0415
 
         done = contribute(out, data=data)
     else:
-        from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+        from thermostats.tables.export import export as export_tables  # noqa: PLC0415
 
         done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
@@ -581,7 +602,7 @@ def heritage(
     Example: `thermostats new heritage --data mine`, then
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.modelling.heritage.lab_tests import answer, gain_of, lines  # noqa: PLC0415 - pandas
+    from thermostats.modelling.heritage.lab_tests import answer, gain_of, lines  # noqa: PLC0415
 
     gain = gain_of(data)
     first = answer(data, gain)

@@ -247,7 +247,7 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
     tensors.
     """
     try:
-        import torch  # noqa: PLC0415 - only pickles need it
+        import torch  # noqa: PLC0415
     except ImportError as error:
         step = "install thermostats[measure], or use a checkpoint in safetensors"
         raise DataError(
@@ -298,7 +298,7 @@ def _check_stored(path: Path) -> None:
 
 
 def _torch_words(tensor: Any) -> NDArray[Any]:
-    import torch  # noqa: PLC0415 - only pickles need it
+    import torch  # noqa: PLC0415
 
     plain = tensor.detach()
     if plain.dtype == torch.bfloat16:

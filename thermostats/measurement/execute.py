@@ -332,7 +332,7 @@ def open_engine(settings: EngineSettings, data: Path, progress: Progress | None 
     """
     try:
         if settings.name == "ray":
-            from thermostats.measurement.cluster import Ray  # noqa: PLC0415 - an extra
+            from thermostats.measurement.cluster import Ray  # noqa: PLC0415
 
             return Ray(settings, data)
         return Local(settings, data, progress)

@@ -426,8 +426,8 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     """
     entry = decoder.entry
     config = config_of(decoder.config)
-    channels = config.get("num_channels")
-    sides = _sides(config, "image_size")
+    channels, height, width = image_shape(decoder)
+    sides = (height, width)
     each = _sides(config, "patch_size")
     shape = tuple(image.shape)
     allowed = f"{channels} channels of {sides[0]} × {sides[1]}"
@@ -441,6 +441,12 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     leading = entry.leading + (int(config[entry.registers]) if entry.registers else 0)
     n = leading + grid[0] * grid[1]
     return n, slice(leading, n)
+
+
+def image_shape(decoder: Decoder) -> tuple[int, int, int]:
+    """Channels, height and width of the images that a configuration states."""
+    config = config_of(decoder.config)
+    return (config.get("num_channels", 3), *_sides(config, "image_size"))
 
 
 def _sides(config: Config, key: str) -> tuple[int, int]:

@@ -75,7 +75,7 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
     folder = planned.folder
     spec = planned.spec
     entry = lookup(read_config(folder.path, folder.reads))
-    before = _place(model, entry)
+    before = find_places(model, entry)
     first = _pass(before)
     options: dict[str, Any] = {
         "device_map": spec.device_map,
@@ -118,7 +118,7 @@ def _check_tokens(given: Any, loaded: Any, planned: MeasurementPlan) -> None:
             )
 
 
-def _place(model: Any, entry: Architecture) -> Decoder:
+def find_places(model: Any, entry: Architecture) -> Decoder:
     """The stack that is measured, in a model with whatever heads."""
     inner: nn.Module = model if entry.has_head else getattr(model, "base_model", model)
     try:
@@ -275,7 +275,7 @@ def measure(
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         place = Path(temporary)
         data = data if data is not None or _has_folder() else place / "data"
-        fields = {**options, "what": tuple(kinds), "prompts": _prompts(prompts, place)}
+        fields = {**options, "what": tuple(kinds), "prompts": write_prompts(prompts, place)}
         if isinstance(model, (str, Path)):
             if tokenizer is not None:
                 what_ = (
@@ -294,7 +294,7 @@ def measure(
                     got=", ".join(revisions),
                     next_step="leave it out; give name",
                 )
-            plain = _plain(model)
+            plain = unwrap_model(model)
             fields = {
                 "dtype": _dtype(plain),
                 **fields,
@@ -322,9 +322,9 @@ def _rows(
         check_here(spec.device)
         check_set(spec.prompts, tables)
     try:
-        from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.plan import plan  # noqa: PLC0415 - as above
-        from thermostats.measurement.session import Bars, ProgressLines  # noqa: PLC0415 - as above
+        from thermostats.measurement import session  # noqa: PLC0415
+        from thermostats.measurement.plan import plan  # noqa: PLC0415
+        from thermostats.measurement.session import Bars, ProgressLines  # noqa: PLC0415
     except ImportError as error:
         raise not_installed(error) from error
 
@@ -392,7 +392,7 @@ def _numbers(layers: Any) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _prompts(prompts: Any, place: Path) -> str:
+def write_prompts(prompts: Any, place: Path) -> str:
     """Name of a prompt set or path of a file: a list of texts is written to one, called by its
     digest."""
     if isinstance(prompts, (str, Path)):
@@ -409,7 +409,7 @@ def _prompts(prompts: Any, place: Path) -> str:
     return str(path)
 
 
-def _plain(model: Any) -> Any:
+def unwrap_model(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be
     measured."""
     plain = getattr(model, "_orig_mod", model)

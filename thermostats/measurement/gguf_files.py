@@ -195,7 +195,7 @@ def same(value: Any, made: Any) -> bool:
 def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> None:
     """Raise DataError where a tokenizer splits a text otherwise, or puts another token first, than
     its file says."""
-    from transformers.integrations import gguf as reading  # noqa: PLC0415 - loads torch
+    from transformers.integrations import gguf as reading  # noqa: PLC0415
 
     splits: Any = getattr(reading, "gguf_tokenizer_mapping", None)
     names = (*SPLIT_LIKE_GPT2, *getattr(splits, "GGUF_PRE_TOKENIZER_SPLITS", ()))
@@ -281,7 +281,7 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
 def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
     """Write the folder next to its place, and move it there once it is complete."""
     try:
-        import gguf  # noqa: F401, PLC0415 - comes with the extra
+        import gguf  # noqa: F401, PLC0415
     except ImportError as error:
         raise not_installed(error, "reading GGUF needs the package gguf") from error
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -313,7 +313,7 @@ def _joined(files: Sequence[Path], target: Path) -> Path:
 
 def _reader(file: Path) -> Any:
     """gguf's reader of a file, whose header it holds against the file's length."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     try:
         return gguf.GGUFReader(file)
@@ -392,7 +392,7 @@ def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
 def _merge(readers: Sequence[Any], target: Path) -> None:
     """The first part's metadata and every part's tensors in one file, each tensor as it is
     stored."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     writer = gguf.GGUFWriter(target, str(_value(readers[0], "general.architecture")))
     for name, field in readers[0].fields.items():
@@ -415,9 +415,9 @@ def _merge(readers: Sequence[Any], target: Path) -> None:
 def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     """Write a GGUF file as a model's folder in float32; what it was stored as. `named`: the file in
     messages."""
-    import torch  # noqa: PLC0415 - loaded only where it is needed
-    import transformers  # noqa: PLC0415 - as above
-    from safetensors.torch import save_file  # noqa: PLC0415 - as above
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+    from safetensors.torch import save_file  # noqa: PLC0415
 
     reader = _reader(file)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -467,7 +467,7 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
 
 
 def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     for kind, tensor in {tensor.tensor_type: tensor for tensor in tensors.values()}.items():
         try:
@@ -483,7 +483,7 @@ def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
 def _apart(tensors: Mapping[str, Any]) -> float | None:
     """‖U − E‖/‖E‖ of the embedding E and the head U, over rows spread evenly; None where there is
     no head."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     if not {EMBEDDING, HEAD} <= tensors.keys():
         return None
@@ -499,7 +499,7 @@ def _apart(tensors: Mapping[str, Any]) -> float | None:
 
 def _names(model: Any, config: Any, architecture: str) -> dict[str, str]:
     """Name in GGUF → name in transformers' class."""
-    from transformers import modeling_gguf_pytorch_utils as reading  # noqa: PLC0415 - loads torch
+    from transformers import modeling_gguf_pytorch_utils as reading  # noqa: PLC0415
 
     library: Any = reading  # it has no types
     processor = library.TENSOR_PROCESSORS.get(architecture, library.TensorProcessor)(
@@ -537,7 +537,7 @@ def _check_all(
 def _scheme(reader: Any, types: Mapping[str, str]) -> str:
     """Name of the quantisation, such as Q4_K_M: as the file says, else what most of its matrices
     are stored as."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     number = _value(reader, "general.file_type")
     try:

@@ -220,8 +220,8 @@ def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) ->
 
     Raises ThermostatsError where transformers cannot build it.
     """
-    import torch  # noqa: PLC0415 - loaded only where it is needed
-    import transformers  # noqa: PLC0415 - as above
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
 
     auto: Any = getattr(transformers, loader)
     try:
@@ -246,7 +246,7 @@ def class_config(
     What it says of the kernel that computes attention, which may not be installed here, and of the
     form in which outputs are returned is no part of the model, and left out.
     """
-    import transformers  # noqa: PLC0415 - loaded only where it is needed
+    import transformers  # noqa: PLC0415
 
     auto: Any = getattr(transformers, loader)
     kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
@@ -332,8 +332,8 @@ def gib(n_bytes: float) -> str:
 def memory_available(device: torch.device) -> int | None:
     """Bytes free on a device: a GPU's own, or else the machine's or its control group's; None if
     unknown."""
-    import psutil  # noqa: PLC0415 - loaded only where it is needed
-    import torch  # noqa: PLC0415 - as above
+    import psutil  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
@@ -726,7 +726,7 @@ def _reconciled(
 ) -> tuple[dict[str, Any], list[str]]:
     """A model's row with the facts of its class where files say otherwise, and where they do, in
     words."""
-    from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415 - as above
+    from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415
 
     config = spectra.read_config(folder.path, folder.reads)
     tensors = open_checkpoint(folder.path)

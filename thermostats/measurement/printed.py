@@ -65,9 +65,9 @@ def measure_models(
     try:
         fields["cache"] = None if budget is None else str(own_cache())
         wanted = _checked(in_shard(specs(models, fields), shard), tables)
-        from thermostats.measurement.engines import Inline  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
-        from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415 - as above
+        from thermostats.measurement.engines import Inline  # noqa: PLC0415
+        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415
+        from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415
 
         check_installed()
     except ImportError as error:
@@ -105,7 +105,7 @@ def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
     for prompts in sets:
         check_set(prompts, tables)
     _check_places([spec.model for spec in wanted])
-    from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
+    from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415
 
     for prompts in sets:
         load_prompts(prompts, tables)
@@ -115,7 +115,7 @@ def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
 def _check_places(models: Sequence[str]) -> None:
     """Raise UsageError where none of the models is a folder of one or may be a hub id; one of
     several is said later."""
-    from thermostats.measurement.hub import local_folder  # noqa: PLC0415 - needs the extra
+    from thermostats.measurement.hub import local_folder  # noqa: PLC0415
 
     wrong = []
     for model in models:
@@ -140,7 +140,7 @@ def summary(outcomes: Sequence[Any]) -> str:
 def own_cache() -> Path:
     """Folder for models that are downloaded within a budget: only what lies here is deleted
     again."""
-    from huggingface_hub import constants  # noqa: PLC0415 - comes with the extra
+    from huggingface_hub import constants  # noqa: PLC0415
 
     stated = os.environ.get(CACHE_VARIABLE)
     return Path(stated) if stated else Path(constants.HF_HOME) / "thermostats"

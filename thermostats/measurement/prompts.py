@@ -122,7 +122,7 @@ def read_images(folder: Path) -> pd.DataFrame:
 def read_image(path: Path) -> Pixels:
     """An image file as red, green and blue, whatever its colours are. Raises DataError where it is
     damaged."""
-    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - loaded only where images are
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
 
     try:
         with Image.open(path) as image:

@@ -104,7 +104,7 @@ def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bo
 def _qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long
     for float32."""
-    from scipy.linalg import qr  # noqa: PLC0415 - a second
+    from scipy.linalg import qr  # noqa: PLC0415
 
     basis, triangle = qr(matrix, mode="economic", check_finite=False)
     return basis, triangle

@@ -37,6 +37,7 @@ from thermostats.tables import runs as spec_states
 from thermostats.tables import store
 from thermostats.tables.join import confirm, join
 from thermostats.tables.model_rows import set_facts
+from thermostats.tables.register import describe_unproven
 
 
 class ProgressLines:
@@ -267,8 +268,8 @@ def _weights(
 def _residual(
     planned: MeasurementPlan, run: PlannedRun, progress: PartProgress | None
 ) -> dict[str, Any]:
-    from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
-    from thermostats.measurement.proof import check_proof, proved, without_unproven  # noqa: PLC0415 - as above
+    from thermostats.measurement.gains import measure_gains  # noqa: PLC0415
+    from thermostats.measurement.proof import check_proof, proved, without_unproven  # noqa: PLC0415
 
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     proof = check_proof(loaded.decoder, needed=("stream",))
@@ -292,8 +293,8 @@ def _residual(
 def _attention(
     planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None
 ) -> dict[str, Any]:
-    from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415 - as above
-    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415 - as above
+    from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415
+    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415
 
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     proof = check_proof(loaded.decoder, needed=("value",))
@@ -317,9 +318,10 @@ MEASURE: dict[str, Callable[[MeasurementPlan, PlannedRun, PartProgress | None], 
 
 def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any]:
     """What `runs` says of a model and its proof; what failed stands among the differences."""
+    said = " ".join(filter(None, (str(proof), again, provenance["unproven"])))
     return {
         **provenance,
-        "proof": f"{proof} {again}",
+        "proof": said,
         "differences": [*provenance["differences"], *proof.reasons],
     }
 
@@ -329,9 +331,9 @@ def _loaded(
 ) -> tuple[Any, ...]:
     """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of
     both."""
-    from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
-    from thermostats.measurement.class_facts import check_loaded, differing, facts_of  # noqa: PLC0415 - as above
-    from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
+    from thermostats.measurement.batching import tokenise  # noqa: PLC0415
+    from thermostats.measurement.class_facts import check_loaded, differing, facts_of  # noqa: PLC0415
+    from thermostats.measurement.loading import load  # noqa: PLC0415
 
     spec = planned.spec
     options = {
@@ -342,7 +344,8 @@ def _loaded(
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
     facts = facts_of(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
     differences = differing(planned.model, facts, "of the loaded model")
-    provenance = {"device": loaded.device, "differences": differences}
+    unproven = describe_unproven(loaded.decoder.entry.name)
+    provenance = {"device": loaded.device, "differences": differences, "unproven": unproven}
     passes = {
         "token_budget": spec.token_budget,
         "progress": None if progress is None else partial(progress, part),
@@ -380,7 +383,7 @@ def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt
 
 def quiet() -> None:
     """No bars and no warnings of transformers in this process; what matters becomes an outcome."""
-    import transformers  # noqa: PLC0415 - loaded only where something is measured
+    import transformers  # noqa: PLC0415
 
     logging: Any = transformers.utils.logging
     logging.disable_progress_bar()

@@ -22,7 +22,7 @@ MEASURES = (
     *("entropy", "distance", "operator_norm", "contraction_ratio"),
 )
 OF_EDGES = ("graph_lambda2", "laplacian_min", "laplacian_max", "contraction_ratio")
-ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
+ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105
 NOT_FINITE = "attention or W_V is not finite"
 EPSILON = float(np.finfo(np.float64).eps)
 

@@ -153,7 +153,7 @@ def _largest(matrix: Matrix, seed: int) -> tuple[float, float] | None:
     """σ_max and the bound on its relative error; None where `TOLERANCE` is not reached."""
     n = matrix.shape[1]
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415 - slow to load
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415
 
     gram = LinearOperator((n, n), matvec=lambda x: _gram_product(matrix, x.ravel()), dtype=dtype)
     try:
@@ -209,7 +209,7 @@ def _verified(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]
 
 def _dense(matrix: Matrix) -> float:
     """σ_max from the Gram matrix of the shorter side, accumulated in float64."""
-    from scipy.linalg import eigh  # noqa: PLC0415 - as above
+    from scipy.linalg import eigh  # noqa: PLC0415
 
     rows = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     gram: Matrix = np.zeros((rows.shape[1], rows.shape[1]))

@@ -174,8 +174,8 @@ def _unstated(runs: pd.DataFrame) -> list[str]:
 def _config(model: str, revision: str) -> Config | None:
     """The configuration of a model whose files are in the hub's cache; None of any other."""
     with suppress(ImportError, ThermostatsError):
-        from thermostats.measurement.hub import config_folder  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.spectra import read_config  # noqa: PLC0415 - as above
+        from thermostats.measurement.hub import config_folder  # noqa: PLC0415
+        from thermostats.measurement.spectra import read_config  # noqa: PLC0415
 
         if not Path(model).exists():
             return read_config(config_folder(model, revision=revision, download=False))

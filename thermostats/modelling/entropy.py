@@ -50,7 +50,7 @@ def fit_slopes(
     *,
     without: str = "",
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a
     population of models.

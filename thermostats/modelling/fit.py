@@ -466,7 +466,7 @@ class Fit:
 
         Raises UsageError where the file cannot be written.
         """
-        from thermostats.modelling.saving import save  # noqa: PLC0415 - xarray; it reads fits too
+        from thermostats.modelling.saving import save  # noqa: PLC0415
 
         return save(self, path)
 
@@ -494,7 +494,7 @@ def law_fitted(
     rows: pd.DataFrame,
     *,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
     estimand: str = "",
     sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
@@ -525,7 +525,7 @@ def fit(
     statements: Mapping[str, Statement] | None = None,
     units: Sequence[str] = UNITS,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """A PyMC model of your own, fitted to a table and checked like every other fit.
 
@@ -567,7 +567,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged
     one, and for one whose rows this version of the package reads otherwise.
     """
-    from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415 - xarray
+    from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415
 
     record, values = read_file(Path(path))
     draws = Draws(
@@ -636,7 +636,7 @@ def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
         got = ", ".join(type(each).__name__ for each in (first, second))
         allowed = "a dict of fits, or the folders of two models"
         raise UsageError("nothing to compare", got=got, allowed=allowed, next_step=LINE)
-    from thermostats.measurement.compare import compare as of_models  # noqa: PLC0415 - reads weights
+    from thermostats.measurement.compare import compare as of_models  # noqa: PLC0415
 
     return of_models(first, second, data=data)
 

@@ -343,7 +343,7 @@ def clades_predicted(fit: Fit) -> pd.DataFrame:
 def _held_out(fit: Fit, folds: list[str]) -> LeftOut:
     if isinstance(fit.model, Mixture):
         return held_out_of(fit.model, folds, seed=fit.seed)
-    assert isinstance(fit.model, Gaussian)  # noqa: S101 - a lineage has no third
+    assert isinstance(fit.model, Gaussian)  # noqa: S101
     return held_out(fit.model, fit.draws, folds, seed=fit.seed)
 
 
@@ -395,7 +395,7 @@ def fit_lineage(
     total_sd: float = STANDARD.total_sd,
     concentration: float = 1.0,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …,
     a).

@@ -244,7 +244,7 @@ class Gaussian:
         """The outcomes."""
         return self.y
 
-    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008
         """Independent draws of beta, scale (s_1, …, s_K, s_0), the effects by the names of their
         blocks, and error.
 
@@ -574,7 +574,7 @@ class Mixture:
         """Posterior probability of every value."""
         return np.asarray(np.exp(self.log_joint - self.log_evidence))
 
-    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008
         """Draws of node (the number of the value) and of everything that a node has."""
         rng = np.random.default_rng(seed)
         size = settings.chains * settings.draws

@@ -163,7 +163,7 @@ OUTCOME = "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard err
 
 def curve(data: Mapping[str, Any]) -> None:
     """The curve through the middle."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     m = pm.Normal("m", 0.0, data["scale"])
     beta = pm.Normal("beta", *BETA)
@@ -178,7 +178,7 @@ def curve(data: Mapping[str, Any]) -> None:
 def envelope(data: Mapping[str, Any]) -> None:
     """The envelope: what lies below it is half-normal, and noise and errors of measurement are
     normal."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     m = pm.HalfNormal("m", data["scale"])
     beta = pm.Normal("beta", *BETA)

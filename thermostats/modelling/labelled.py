@@ -174,7 +174,7 @@ class Formula:
 def _matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
     """Columns of one side for a table; UsageError for a category that the fit has not seen, and for
     another kind."""
-    from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415 - half a second
+    from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
@@ -233,9 +233,9 @@ def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
 
 def formula_of(text: str, table: pd.DataFrame) -> Formula:
     """A formula read for a table; UsageError with one that works where it cannot be."""
-    from formulaic import Formula as Written  # noqa: PLC0415 - half a second
-    from formulaic import model_matrix  # noqa: PLC0415 - as above
-    from formulaic.errors import FormulaicError  # noqa: PLC0415 - as above
+    from formulaic import Formula as Written  # noqa: PLC0415
+    from formulaic import model_matrix  # noqa: PLC0415
+    from formulaic.errors import FormulaicError  # noqa: PLC0415
 
     if levels := LEVELS.search(text):
         rest = re.sub(r"\+\s*$|^\s*\+", "", LEVELS.sub("", text).replace("+ +", "+")).strip()

@@ -165,7 +165,7 @@ class AlongTree(Gaussian):
     def rows(self, which: NDArray[np.bool_]) -> AlongTree:
         """The same model of some of the outcomes."""
         fewer = super().rows(which)
-        assert isinstance(fewer, AlongTree)  # noqa: S101 - made by `replace`
+        assert isinstance(fewer, AlongTree)  # noqa: S101
         pruning = replace(self.pruning, models=self.pruning.models[which])
         rows = self.rows_of_sources[which]
         common = self.common[which]

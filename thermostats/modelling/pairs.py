@@ -218,7 +218,7 @@ def fit_invariance(
     only_related: bool = True,
     margin: float = MARGIN,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """log(tuned/base)_jp ~ t₄(δ_j + γ_j (log base_jp − μ_j), r_j): change exp(δ) of the gain by
     tuning, over pairs.
@@ -291,7 +291,7 @@ def checked_pairs(
 
 def invariance(data: Mapping[str, Any]) -> None:
     """The model; outcomes are log gains of bases and then changes."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     n, share, pair, base = (data[name] for name in ("size", "share", "pair", "base"))
     _, level = population("level", 0.0, share, pm.HalfNormal("level_sd", share), data)

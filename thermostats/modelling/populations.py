@@ -28,7 +28,7 @@ def effects(name: str, scale: Any, informed: Any, size: int) -> Any:
     which mixes where outcomes tell them well; where it is 0 standard normal numbers, which mixes
     where none do; Papaspiliopoulos et al. 2007, doi:10.1214/088342307000000014.
     """
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     raw = pm.Normal(f"{name}_raw", 0.0, scale**informed, shape=size)
     return pm.Deterministic(name, scale ** (1 - informed) * raw)
@@ -43,7 +43,7 @@ def population(
     the average of n levels better than m: sampled is the average ~ N(mean, mean_sd² + scale²/n),
     then m given it, and contrasts between levels.
     """
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     average, middle = _averaged(name, mean, mean_sd, scale / data["number"] ** 0.5)
     informed = data["contrast"] * data[f"{name}_told"]
@@ -60,7 +60,7 @@ def populations(name: str, mean_sd: Any, scales: Any, data: Mapping[str, Any]) -
     Sampled as `population` is, contrasts as standard normal numbers. `data` has the entries of
     `several_members`.
     """
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     of = data["of"]
     seen = data["seen"]
@@ -76,7 +76,7 @@ def _averaged(
 ) -> tuple[Any, Any]:
     """Averages of levels about m ~ N(mean, mean_sd²), with errors of such standard deviation, and m
     given them."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     total = (mean_sd**2 + error**2) ** 0.5
     average = pm.Normal(f"{name}_average", mean, total, shape=shape)

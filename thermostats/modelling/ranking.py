@@ -91,7 +91,7 @@ def fit_benchmark(
     *,
     order: Sequence[str] | None = None,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """log g_mp = μ_m + κ_c(p) + π_p + ξ_m,c(p) + ε_mp: ranks of models, P(order), shares of the
     variance.
@@ -172,7 +172,7 @@ def asked_order(rows: pd.DataFrame, order: Sequence[str] | None) -> tuple[Sequen
 
 def benchmark(data: Mapping[str, Any]) -> None:
     """The model; columns of the design beyond the effects there are belong to no cell."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     _, level = population(
         "level", 0.0, data["centre_sd"], pm.HalfNormal("apart", data["apart_scale"]), data
@@ -464,7 +464,7 @@ def fit_rank_means(
     *,
     order: Sequence[str] | None = None,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²): ranks of models by means over categories of prompts.
 

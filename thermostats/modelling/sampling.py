@@ -292,7 +292,7 @@ class Sampled:
             self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()}
         )
 
-    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008
         """Draws of every variable.
 
         Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no

@@ -148,7 +148,7 @@ def _grouped(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
 def share(data: Mapping[str, Any]) -> None:
     """The model; `group` numbers the group of every count, further elements of z belong to no
     count."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     mu = pm.Normal("mu", 0.0, data["mu_sd"])
     tau = pm.HalfNormal("tau", data["tau_scale"])

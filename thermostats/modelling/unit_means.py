@@ -44,7 +44,7 @@ def fit_means(
     group: str = "category",
     sources: Sequence[str] = (),
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """y_mi ~ N(a_m + τ_m z_mc(i), σ_m²): the mean of every model, its outcomes alike within groups.
 
@@ -100,7 +100,7 @@ def questions_of_means(outcome: str, group: str) -> dict[str, Any]:
 
 def means(data: Mapping[str, Any]) -> None:
     """The model; further elements belong to no outcome."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     n = data["populations"]
     model = data["model"]
@@ -260,7 +260,7 @@ def fit_unit_means(
     group: str = "category",
     sources: Sequence[str] = (),
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²): the mean of every model over groups of outcomes.
 
@@ -415,7 +415,7 @@ def fit_pair_means(
     only_related: bool = True,
     margin: float = MARGIN,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²): pairs of means.
 

@@ -96,7 +96,7 @@ class _Ticks(Locator):
     short."""
 
     def __call__(self) -> Any:
-        assert self.axis is not None  # noqa: S101 - matplotlib sets it
+        assert self.axis is not None  # noqa: S101
         return self.tick_values(*sorted(self.axis.get_view_interval()))
 
     def tick_values(self, vmin: float, vmax: float) -> Any:

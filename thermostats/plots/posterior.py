@@ -400,7 +400,7 @@ def specification(
     ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
     rows = [(choice, option) for choice, options in labels.items() for option in ("", *options)]
     figure = axes.get_figure(root=True)
-    assert figure is not None  # noqa: S101 (axes that are drawn on have one)
+    assert figure is not None  # noqa: S101
     heights = (CURVE, PITCH * len(rows))
     figure.set_figheight(sum(heights) + 0.7)
     grid = figure.add_gridspec(2, 1, height_ratios=heights)
@@ -431,9 +431,10 @@ def _curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
     axes.tick_params(axis="x", labelbottom=False, length=0)
     if entries := entries_of(axes):
         figure = axes.get_figure(root=True)
+        assert figure is not None  # noqa: S101
         figure.legend(
             entries.values(), entries.keys(), loc="outside upper left", ncols=2, handletextpad=0.5
-        )  # type: ignore[union-attr]
+        )
 
 
 def _dashes(x: Array, y: Array) -> tuple[Array, Array]:

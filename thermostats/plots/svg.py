@@ -85,7 +85,7 @@ def drawn(draw: Callable[..., object]) -> bytes:
         dpi = figure.dpi
         draw(figure.add_subplot())
         layout = figure.get_layout_engine()
-        assert layout is not None  # noqa: S101 (the house style has one)
+        assert layout is not None  # noqa: S101
         layout.execute(figure)  # so that the axes are as wide as they will be
         for axes in figure.axes:
             box = axes.get_window_extent()

@@ -112,7 +112,7 @@ def environment() -> jinja2.Environment:
     """Templates of Markdown."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("thermostats.reporting"),
-        autoescape=False,  # noqa: S701 - Markdown, escaped by its own finalizer
+        autoescape=False,  # noqa: S701
         undefined=jinja2.StrictUndefined,
         finalize=_escaped,
         trim_blocks=True,

@@ -171,7 +171,7 @@ def report(
             for name, why in reasons.items()
         }
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
-            from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
+            from thermostats.reporting.build import build  # noqa: PLC0415
 
             asked = {
                 DRAW_VARIABLE: draw,
@@ -214,7 +214,7 @@ def _done(
 def _single_files(state: State, ids: Sequence[str]) -> list[str]:
     """Write the pages of claims that the report has as one file each, called after their scripts;
     their names."""
-    from thermostats.reporting.render import Page, single  # noqa: PLC0415 - renders
+    from thermostats.reporting.render import Page, single  # noqa: PLC0415
 
     made = {}
     for claim in set(ids) - set(state.errors):
@@ -264,7 +264,7 @@ def _whole(state: State, ids: Sequence[str]) -> None:
     built."""
     if not (state.out / SNAPSHOT / TABLE).is_file():
         return
-    from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415 - reads tables
+    from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415
 
     before = sorted(set(read_findings(state.out / SNAPSHOT / TABLE)["claim"]))
     if lost := [
@@ -301,7 +301,7 @@ def _differences(state: State) -> tuple[str, ...]:
         state.out / TABLE
     ).is_file():
         return ()
-    from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415 - reads tables
+    from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415
 
     now = read_findings(state.out / TABLE)
     try:

@@ -150,7 +150,7 @@ def variances(rows: pd.DataFrame) -> dict[str, float]:
     rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where
     no model was measured twice every variance is 0.
     """
-    from scipy import optimize  # noqa: PLC0415 - a second
+    from scipy import optimize  # noqa: PLC0415
 
     design = []
     seen = []
@@ -236,7 +236,7 @@ class SeedNoise:
 def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe
     has two seeds."""
-    from scipy import stats  # noqa: PLC0415 - a second
+    from scipy import stats  # noqa: PLC0415
 
     with_gain = rows.dropna(subset=gain)
     y = np.log(with_gain[gain].astype("float64"))
@@ -350,7 +350,7 @@ def _with_intervals(
 ) -> pd.DataFrame:
     """Seeds of a model together, with the gain, its t interval over prompts, and growth from block
     1 and the input."""
-    from scipy import stats  # noqa: PLC0415 - a second
+    from scipy import stats  # noqa: PLC0415
 
     first = one_a_recipe(models.reset_index()).set_index("model_id")
     value = first[gain]

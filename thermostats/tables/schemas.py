@@ -492,7 +492,9 @@ RUNS = table(
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
         "proof": text(
-            "recorded: relative errors of what the measurement proved of itself, name=error"
+            "recorded: relative errors of what the measurement proved of itself, name=error; "
+            "unproven=name-version: a "
+            "library of whose version the table proofs has no proof of the model's class"
         ),
         "instrument": text(
             "recorded: with what others measured; empty: as the source says, or by this package"
@@ -743,6 +745,29 @@ FINDINGS = table(
     },
 )
 
+PROOFS = table(
+    "proofs",
+    "what was proved of a tiny model of every class, by version of transformers: `make proofs` "
+    "writes it",
+    ["architecture", "transformers"],
+    {
+        "architecture": text(
+            "entry that describes the class, as `thermostats ls architectures` names it"
+        ),
+        "transformers": text("version of transformers"),
+        "torch": text("version of torch"),
+        "dtype": text("precision of the weights"),
+        "held": count("identities that hold", lower=0),
+        "failed": text("identities that do not, separated by blanks; empty: all hold"),
+        "difference": number("largest relative difference of one that holds", "ratio", lower=0.0),
+        "identity": text("whose that is"),
+        "place": text("input, block and token where it is largest; empty: of the whole model"),
+        "not_covered": text("what was not tried, separated by semicolons", free=True),
+        "inputs": text("inputs that it was proved on"),
+        "proved_on": text("day, ISO 8601"),
+    },
+)
+
 SOURCES = table(
     "sources",
     "the study's files: one row per file",
@@ -822,7 +847,17 @@ RUN_TABLES = tuple(each.name for each in OF_RUNS)
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, Table] = {
     schema.name: schema
-    for schema in (MODELS, LINEAGE, CANDIDATES, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
+    for schema in (
+        MODELS,
+        LINEAGE,
+        CANDIDATES,
+        PROMPTS,
+        RUNS,
+        *OF_RUNS,
+        FINDINGS,
+        PROOFS,
+        *OF_STUDY,
+    )
 }
 
 

@@ -169,7 +169,10 @@ def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMP
 
 @lru_cache(maxsize=256)
 def _distances_by_chance(sizes: tuple[tuple[int, int], ...]) -> Array:
-    """|pairs above − half of them| by chance, from the smallest on, in groups of n with k members and no ties."""
+    """|pairs above − half of them| by chance, from the smallest on.
+
+    In groups of n with k members and no ties.
+    """
     return np.sort(np.abs(pairs_by_chance([(np.arange(1.0, n + 1), k) for n, k in sizes])))
 
 

@@ -431,7 +431,7 @@ STANDARD = Heritage(
 
 def heritage_model(data: Mapping[str, Any]) -> None:
     """The model; `model` numbers the model of every row."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     beta = pm.Normal("beta", 0.0, 2 * data["total_sd"], shape=1)
     tau = pm.HalfNormal("tau", data["total_sd"])

@@ -185,7 +185,7 @@ def predict_gain(
 
 
 def _of_config(model: str | Path) -> Mapping[str, Any]:
-    from thermostats.measurement.plan import config_facts  # noqa: PLC0415 - facts alone need no torch
+    from thermostats.measurement.plan import config_facts  # noqa: PLC0415
 
     return config_facts(model)
 

@@ -116,7 +116,7 @@ def combine(figures: Sequence[Figure]) -> Figure:
     def draw(rows: pd.DataFrame, axes: Axes) -> None:
         place = axes.get_subplotspec()
         canvas = axes.get_figure(root=True)
-        assert place is not None and isinstance(canvas, Canvas)  # noqa: S101 - `svg` makes them by add_subplot
+        assert place is not None and isinstance(canvas, Canvas)  # noqa: S101
         axes.set_axis_off()
         panels = [part for part in figures if (rows[PANEL] == part.id).any()]
         grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
@@ -233,7 +233,7 @@ def draw_beside(table: pd.DataFrame, axes: Axes) -> None:
     """Figure 1 from the figures that the study prints, with ours next to it on the same scale."""
     place = axes.get_subplotspec()
     canvas = axes.get_figure(root=True)
-    assert place is not None and canvas is not None  # noqa: S101 - `svg` makes them by add_subplot
+    assert place is not None and canvas is not None  # noqa: S101
     axes.set_axis_off()
     grid = place.subgridspec(1, 2)
     left = canvas.add_subplot(grid[0])
@@ -523,9 +523,9 @@ def means(tables: Evidence) -> pd.DataFrame:
             .agg(["mean", "min", "max"])
             .unstack()
         )
+        suffixes = {"mean": "", "min": "_lower", "max": "_upper"}
         each.columns = [
-            f"{matrix.replace('_', '').lower()}{ {'mean': '', 'min': '_lower', 'max': '_upper'}[end] }"
-            for end, matrix in each.columns
+            matrix.replace("_", "").lower() + suffixes[end] for end, matrix in each.columns
         ]
         parts.append(each.reset_index().assign(cut=W_V, source="measured"))
     columns = ["model_id", "heritage", "cut", "source"]

@@ -61,7 +61,7 @@ BOX: Mapping[str, tuple[float, ...]] = {
 }
 """At rest and at their bounds: the signal's share, the direction of columns, errors between
 families, and their SD along the last column."""
-NUISANCES = dict(  # noqa: C408 - names of parameters, no words
+NUISANCES = dict(  # noqa: C408
     signal="a share of {value} of the variance is signal",
     tilt="columns point in direction {value}",
     beside="lab effects make a share of {value} of the signal",
