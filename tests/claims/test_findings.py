@@ -95,5 +95,5 @@ def test_a_modality_that_there_is_not_is_refused(tmp_path: Path) -> None:
     words = (ROOT / "analyses/c11_fine_tuning.md").read_text()
     path = tmp_path / "u01_never.md"
     path.write_text(words.replace("Modality: cannot", "Modality: never"))
-    with pytest.raises(DataError, match="no such kind of statement.*got never.*cannot"):
+    with pytest.raises(DataError, match=r"no such kind of statement.*got never.*cannot"):
         Claim.read(path)

@@ -8,14 +8,11 @@ from typing import Final
 ASSOCIATION: Final = "association"
 MODALITIES = MappingProxyType(
     {
-        ASSOCIATION: "Claimed is an association: rows of models decide it, and of causes it says "
-        "nothing.",
-        "every": "Claimed is something of every unit: a counterexample that is found again decides "
-        "against it, and units at hand only bound how many exceptions there are.",
-        "cannot": "Claimed is that something cannot be: one case that is made, and made again, "
-        "decides against it, and no number of cases that were not made supports it.",
-        "because": "Claimed is a cause: an intervention, or a design that assigns it, decides "
-        "that; what models as they are say is an association.",
+        ASSOCIATION: "Claimed is an association, not a cause.",
+        "every": "Claimed is something of every unit: a counterexample found twice refutes it.",
+        "cannot": "Claimed is an impossibility: one case made twice refutes it, no count supports "
+        "it.",
+        "because": "Claimed is a cause: only an intervention or an assigned design decides that.",
     }
 )
-"""By the word that stands in a claim's Markdown: what may decide a statement of this kind."""
+"""By the word in a claim's Markdown: what may decide a statement of this kind."""
