@@ -78,6 +78,8 @@ class Study:
     member: Member | None = None
     tuned: tuple[tuple[str, Path, int], ...] = ()
     """Models tuned from it: on what, their folders, and steps."""
+    older: str = ""
+    """`same` where shipped rows of its name are of these weights: measured anew, they are equal."""
 
 
 def name_model(model: str) -> str:
@@ -125,7 +127,7 @@ def list_studies(folder: Path, stories: Path | None) -> list[Study]:
     corpus = pd.read_csv(DESIGN.parents[1] / "design.csv").set_index("model")["corpus"]
     found += [Study(p, f"{NURSERY}/{p.name}", True, corpus[p.name]) for p in shipped_models()]
     if stories is not None:
-        found.append(Study(stories, STORIES, True, source=OURS))
+        found.append(Study(stories, STORIES, True, source=OURS, older="same"))
     return found
 
 
@@ -183,7 +185,15 @@ def steer_study(study: Study, folder: Path, data: Path) -> None:
     record_model(study, data)
     real = cut_texts(folder, study.corpus)
     request = ModelRequest(
-        str(study.folder), None, data, None, "float32", "cpu", study.name, source=study.source
+        str(study.folder),
+        None,
+        data,
+        None,
+        "float32",
+        "cpu",
+        study.name,
+        source=study.source,
+        older=study.older,
     )
     with open_model(request, reads_texts=False) as opened:
         for seed in SEEDS if study.crosses else SEEDS[:1]:

@@ -85,6 +85,8 @@ class ModelRequest:
     name: str = ""
     lab: str = ""
     source: str = OURS
+    older: str = ""
+    """`same`: earlier runs of this name, without a hash of weights, are of these weights."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,7 @@ def _build_spec(request: ModelRequest, place: Path) -> RunSpec:
         "name": request.name,
         "heritage": request.lab,
         "source": request.source,
+        "older": request.older,
     }
     if isinstance(request.model, (str, Path)):
         if request.tokenizer is not None:
