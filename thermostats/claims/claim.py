@@ -250,14 +250,8 @@ class Claim(ByColumn):
             evidence, *rest = args
             if not isinstance(evidence, Evidence):
                 raise DataError("a shared function takes evidence first", got=type(evidence).__name__)
-            key = (function, evidence.name, *rest, *sorted(named.items()))
-            if key not in evidence.memo:
-                with evidence.recording() as selections:
-                    evidence.memo[key] = function(*args, **named), selections
-            value: T
-            value, selections = evidence.memo[key]
-            evidence.selections.update(selections)
-            return value
+            key = (function, *rest, *sorted(named.items()))
+            return evidence.computed(key, partial(function, *args, **named))
 
         return once
 

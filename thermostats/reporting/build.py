@@ -244,10 +244,14 @@ class Build:
         keys = {name: state.now(name).digest for name in jobs}
         runs = run_all(slowest_first, state.data, processes, keys, anew=anew, together=together) if jobs else ()
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
+        unkept = ""
         for name, run in with_progress(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
             self.take(name, run)
+            unkept = unkept or run.unkept
             seconds[name] = round(run.seconds, 1)
             write_seconds(state.out, {name: took for name, took in seconds.items() if name in state.names})
+        if unkept:
+            store.say_unkept(unkept)
 
     def take(self, name: str, run: Run) -> None:
         """Write the pages of an analysis that ran, or keep its error."""

@@ -14,7 +14,6 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
 from thermostats.reporting.render import Files, text
 from thermostats.reporting.state import machine
-from thermostats.tables.export import sources
 from thermostats.tables.model_rows import (
     LEVELS,
     counts,
@@ -42,13 +41,14 @@ def files(tables: Evidence) -> dict[str, bytes]:
     measured = measurements(features, published)
     fits = fitted(measured)
     pools = {gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain) for gain in fits}
+    external = tables.external_sources()
     page = text(
         "sources.md",
         sets=made.table(counted(tables), "Sets of evidence", "sets.csv"),
         apart=apart(),
         coincidence=coincidence(pooled, set(features["model_id"])),
         others=made.table(instruments(runs, layers), "Other people's measurements", "instruments.csv"),
-        left_out=[source for source in sources(tables.data) if source.left_out],
+        left_out=external[external["left_out"] != ""].to_dict("records"),
         gains=made.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),
         n_models=gains["model_id"].nunique(),
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
