@@ -200,6 +200,8 @@ BESIDE: Mapping[str, Callable[[Path], pd.DataFrame]] = {
     FOLDER: _folder,
 }
 """What findings and pages read of a folder besides the rows of its tables, and how it is read."""
+NAMES_FOLDER = json.dumps([FOLDER, {}])
+"""The selection of what has a sentence that names the folder."""
 
 
 def _beside_the_schema(name: str) -> pd.DataFrame | None:

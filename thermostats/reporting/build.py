@@ -16,6 +16,7 @@ from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.claims import levels
 from thermostats.claims.calibration import FAIR
+from thermostats.claims.evidence import NAMES_FOLDER
 from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, must_agree
 from thermostats.claims.result import SURE
 from thermostats.claims.rule import ALPHA, NEAR
@@ -258,7 +259,8 @@ class Build:
         if run.error:
             self.failed[name], self.state.errors[name] = run, run.error
             return
-        now, files = replace(self.state.now(name), rows=digest_of(run.selections)), run.files
+        folder = self.state.folder if NAMES_FOLDER in run.selections else ""
+        now, files = replace(self.state.now(name), rows=digest_of(run.selections), folder=folder), run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
             script = sha(self.state.made_of(name))

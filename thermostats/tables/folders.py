@@ -127,6 +127,8 @@ def _check_inside(path: Path, folder: Path) -> None:
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
+PROVENANCE = "source.toml"
+"""File beside the tables of a source that says where they come from."""
 SCHEMA = 1
 """Number of the form of the tables: it rises when a column is renamed or comes to mean something else, or when one
 is added of which `ADDED` (schemas.py) cannot say what it was in files without it."""
