@@ -42,8 +42,8 @@ ALLOWED = {
 """What opens files all the same, by file or by function, and why that is no second way to rows."""
 
 
-def sources() -> Iterator[tuple[str, str]]:
-    for room in ROOMS:
+def sources(*rooms: str) -> Iterator[tuple[str, str]]:
+    for room in rooms:
         for path in sorted((ROOT / room).rglob("*.py")):
             yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
 
@@ -70,6 +70,7 @@ class Ways(ast.NodeVisitor):
 
     def __init__(self) -> None:
         self.found: list[tuple[str, int, str]] = []
+        self.shipped: set[str] = set()
         self.within: list[str] = []
         self.modules: dict[str, ModuleType] = {}
 
@@ -110,12 +111,18 @@ class Ways(ast.NodeVisitor):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name in OPENING:
             self.add(node, name)
+        if name == "shipped":
+            self.shipped.add(self.function)
         if name == EITHER and not given_evidence(node):
             self.add(node, f"{name} of a folder")
         self.generic_visit(node)
 
+    @property
+    def function(self) -> str:
+        return self.within[-1] if self.within else ""
+
     def add(self, node: ast.AST, what: str) -> None:
-        self.found.append((self.within[-1] if self.within else "", getattr(node, "lineno", 0), what))
+        self.found.append((self.function, getattr(node, "lineno", 0), what))
 
 
 HIDDEN = set(vars(Evidence())) - {"name", "left_out"}
@@ -130,13 +137,32 @@ def ways(source: str) -> list[tuple[str, int, str]]:
 
 def test_rows_are_read_in_one_way() -> None:
     others, used = [], set()
-    for file, source in sources():
+    for file, source in sources(*ROOMS):
         for function, line, what in ways(source):
             allowed = {file, f"{file}:{function}"} & set(ALLOWED)
             used |= allowed
             others += [f"{file}:{line} {what} in {function or 'the module'}"] * (not allowed)
     assert others == [], "rows that nobody records: ask `Evidence` for them, and teach it what it lacks"
     assert used == set(ALLOWED)
+
+
+OF_THE_PACKAGE = {
+    "thermostats/tables/export.py:_tables": "a contribution, which nobody keeps",
+    "thermostats/tables/folders.py": "what the folder of the package is",
+    "thermostats/tables/invariants.py:table": "words are made of it, and `package_sha` holds it",
+    "thermostats/tables/model_rows.py:own_ids": "whether a folder is the package's",
+    "thermostats/tables/plausible.py:_shipped": "questions about joined rows, before they are rows",
+}
+"""What finds a file that ships by itself, without being told of a folder."""
+
+
+def test_functions_of_tables_and_fits_are_told_where_rows_are() -> None:
+    found = set()
+    for file, source in sources("thermostats/tables", "thermostats/modelling", "thermostats/plots"):
+        ways_there = Ways()
+        ways_there.visit(ast.parse(source))
+        found |= {file if file in OF_THE_PACKAGE else f"{file}:{function}" for function in ways_there.shipped}
+    assert found == set(OF_THE_PACKAGE)
 
 
 @pytest.mark.parametrize(

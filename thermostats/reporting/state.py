@@ -20,7 +20,7 @@ from thermostats.errors import DataError
 from thermostats.formatting import listed, plural
 from thermostats.reporting.pages import CHECKSUMS, MANIFEST, PAGES, SNAPSHOT, TABLE, findings_name, folder_of
 from thermostats.tables import folders
-from thermostats.tables.folders import PROVENANCE, shipped, write_all
+from thermostats.tables.folders import MOVES, PROVENANCE, shipped, write_all
 from thermostats.tables.schemas import EXTERNAL, TABLES
 
 if TYPE_CHECKING:
@@ -61,10 +61,15 @@ def versions(*names: str) -> dict[str, str]:
 
 @cache
 def package_sha() -> str:
-    """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the package's files."""
-    checkout = (HERE.parent / "pyproject.toml").is_file()
-    files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc") if checkout else []
-    return sha_of([machine(), [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]])
+    """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the package's files.
+
+    The table that words are made of is one of these.
+    """
+    if not (HERE.parent / "pyproject.toml").is_file():
+        return sha_of([machine(), []])
+    files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    digests = [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]
+    return sha_of([machine(), digests, sha((shipped("data") / MOVES).read_bytes())])
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")

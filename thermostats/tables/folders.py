@@ -127,6 +127,8 @@ def _check_inside(path: Path, folder: Path) -> None:
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
+MOVES = "gauge.csv"
+"""Table of what changes of weights move; words are made of it when they are read, before any row is."""
 PROVENANCE = "source.toml"
 """File beside the tables of a source that says where they come from."""
 SCHEMA = 1
