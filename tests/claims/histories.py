@@ -5,40 +5,51 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pandas as pd
 
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.folders import own_files, shipped
+from thermostats.tables.export import Source
+from thermostats.tables.folders import PROVENANCE, own_files, shipped
 from thermostats.tables.model_rows import own_models, set_facts
 from thermostats.tables.runs import run_id
-from thermostats.tables.schemas import NURSERY, TABLES
+from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS, TABLES
 
 OF_RUNS = ("layers", "summaries", "outputs", "weights", "attention", "transitions")
 BESIDE = ("lineage", "sources", "statements", "inconsistencies", "reconciliation", "prompts")
 """Tables whose rows belong to no run."""
-SOURCES = ("my lab", "their lab", "thermostats")
+SOURCES = ("my lab", "their lab")
+MODELS, RUNS = 3, 8
+"""Joined before findings are first asked for."""
 LINKED = ("nursery/third", "nursery/design.csv", "nursery/training.csv", "timings", "worlds.csv", "gauge.csv")
 """What a small package has of the real one as it is."""
+FREE = {"layers": ["gain_block"], "weights": ["spectral_norm", "frobenius_norm"]}
+"""Numbers of a table that may change together; of other tables all."""
+PROMPTS = 5
+"""Of a run of this package, or of the controlled study, in a small package."""
 MOST_ROWS = 300
 """Of one run that are joined at once."""
 
 
 def make_package(folder: Path) -> Path:
-    """What ships, with fewer rows: all runs but those of the controlled study, of which it has one seed a recipe."""
+    """What ships, with fewer rows: of the controlled study two seeds a recipe, of runs with many prompts the first few."""
     real, data = shipped("data"), folder / "data"
     tables = {name: store.load(name, real) for name in TABLES if name != "findings"}
     models = tables["models"]
-    few = models[(models["heritage"] != NURSERY) | models["model_id"].str.contains("-1$|-1-tuned$")]
+    few = models[(models["heritage"] != NURSERY) | models["model_id"].str.contains("-[12]$|-1-tuned$")]
     runs = tables["runs"][tables["runs"]["model_id"].isin(few["model_id"])]
+    long = set(runs.loc[runs["source"].isin([OURS, NURSERY]), "run_id"])
     for name, rows in (tables | {"models": few, "runs": runs}).items():
         chosen = rows[rows["run_id"].isin(runs["run_id"])] if "run_id" in rows else rows
-        if name == "attention":
-            chosen = chosen[chosen["prompt_id"] == chosen.groupby("run_id")["prompt_id"].transform("min")]
+        if {"run_id", "prompt_id"} <= set(rows):
+            place = chosen.groupby("run_id")["prompt_id"].rank("dense")
+            chosen = chosen[(place <= PROMPTS) | ~chosen["run_id"].isin(long)]
         store.save(chosen.reset_index(drop=True), name, data / f"{name}.csv")
     for name in LINKED:
         (data / name).parent.mkdir(exist_ok=True)
@@ -57,78 +68,99 @@ class History:
         self.folders = [self.folder]
         self.tables = {name: store.load(name, shipped("data")) for name in TABLES if name != "findings"}
         self.done: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
         self.steps: list[str] = []
         self.joined = 0
 
     def go_on(self, steps: int = 1) -> None:
         """So many things happen; what is refused is none of them."""
         actions: dict[Callable[[], str], int] = {
-            self.join_model: 3,
-            self.join_run: 3,
-            self.join_rows_of_run: 6,
-            self.join_beside: 4,
+            self.join_rows_of_runs: 8,
+            self.join_beside: 5,
             self.replace_rows: 3,
-            self.replace_model: 2,
-            self.set_fact: 3,
-            self.forget_source: 1,
             self.copy_folder: 2,
+            self.set_fact: 2,
+            self.join_models: 1,
+            self.join_runs: 1,
+            self.replace_model: 1,
+            self.state_source: 1,
+            self.forget_source: 1,
             self.return_to_folder: 1,
         }
-        while steps:
-            [action] = self.random.choices(list(actions), list(actions.values()))
-            try:
-                said = action()
-            except (DataError, UsageError) as error:
-                self.done[f"{action.__name__} refused: {error.what}"] += 1
-                continue
-            if said:
-                self.done[action.__name__] += 1
-                self.steps.append(f"{action.__name__} {said}")
-                steps -= 1
+        for _ in range(steps):
+            while not self.happens(*self.random.choices(list(actions), list(actions.values()))):
+                pass
 
-    def join_model(self) -> str:
-        """A model like one that ships, with or without its lab, family, parent and recipe."""
-        like = self.random.choice(self.known_models())
-        self.joined += 1
-        facts = {"model_id": f"me/m{self.joined}", "revision": "main", "source": self.random.choice(SOURCES)}
-        facts |= {name: "" for name in ("heritage", "family") if self.random.random() < 1 / 3}
-        facts |= {"seed_of": like["model_id"]} if self.random.random() < 1 / 4 else {}
-        facts |= {"variant": "instruct", "parent": like["model_id"]} if self.random.random() < 1 / 4 else {}
-        self.join("models", pd.DataFrame([like | facts]))
-        return f"{facts['model_id']} like {like['model_id']}"
+    def happens(self, action: Callable[[], str]) -> bool:
+        """Whether something could be done, and was not refused."""
+        try:
+            said = action()
+        except (DataError, UsageError) as error:
+            self.refused[error.what] += 1
+            return False
+        name = getattr(action, "func", action).__name__
+        self.done[name] += bool(said)
+        self.steps += [f"{name} {said}"] * bool(said)
+        return bool(said)
 
-    def join_run(self) -> str:
-        """A run of a model that is there, its own or one that ships, without any row."""
-        models = [row for row in self.known_models() if self.random.random() < 1 / 4]
-        own = own_models(self.folder).to_dict("records")
-        model = self.random.choice(own or models) if self.random.random() < 1 / 2 else self.random.choice(models)
-        row = self.random.choice(self.tables["runs"].to_dict("records"))
-        said = {"model_id": model["model_id"], "revision": model["revision"], "source": self.random.choice(SOURCES)}
-        row |= said | {"measure_version": "1", "licence": "", "model_sha": "", "confirmed_sha": "", "proof": ""}
-        row["run_id"] = run_id(row)
-        self.join("runs", pd.DataFrame([row]))
-        return f"{row['run_id']} of {row['model_id']} by {row['source']}"
+    def begin(self) -> None:
+        """Models and runs are joined, of which nothing is measured yet."""
+        for action in (partial(self.join_models, MODELS), partial(self.join_runs, RUNS)):
+            while not self.happens(action):
+                pass
 
-    def join_rows_of_run(self) -> str:
-        """Rows of one table for a run of one's own: those of a run that ships, of no more layers, with other numbers."""
-        runs = self.own_rows("runs")
-        if runs.empty:
+    def join_models(self, count: int = 1) -> str:
+        """Models like those that ship, with or without their lab, family, parent and recipe."""
+        rows = []
+        for like in self.random.sample(self.of_others(self.tables["models"]), count):
+            self.joined += 1
+            facts = {"model_id": f"me/m{self.joined}", "revision": "main", "source": self.random.choice(SOURCES)}
+            facts |= {name: "" for name in ("heritage", "family") if self.random.random() < 1 / 3}
+            facts |= {"seed_of": like["model_id"]} if self.random.random() < 1 / 4 else {}
+            facts |= {"variant": "instruct", "parent": like["model_id"]} if self.random.random() < 1 / 4 else {}
+            rows.append(like | facts)
+        self.join("models", pd.DataFrame(rows))
+        return ", ".join(str(row["model_id"]) for row in rows)
+
+    def join_runs(self, count: int = 1) -> str:
+        """Runs like some that ship, of the same model or of one's own, by somebody else, without any row."""
+        rows = self.random.sample(self.of_others(self.tables["runs"]), count)
+        own = own_models(self.folder)[["model_id", "revision"]].to_dict("records")
+        for row in rows:
+            if own and self.random.random() < 1 / 4:
+                row |= self.random.choice(own)
+            row |= dict.fromkeys(("licence", "model_sha", "confirmed_sha", "proof"), "")
+            row |= {"source": self.random.choice(SOURCES), "measure_version": "1"}
+            row["run_id"] = run_id(row)
+        self.join("runs", pd.DataFrame(rows).drop_duplicates("run_id"))
+        return ", ".join(f"{row['run_id']} of {row['model_id']} by {row['source']}" for row in rows)
+
+    def join_rows_of_runs(self) -> str:
+        """Rows of one table for some runs of one's own, each those of a run that ships, with other numbers."""
+        name, runs = self.random.choice(OF_RUNS), self.own_rows("runs")
+        runs = runs[~runs["run_id"].isin(self.own_rows(name)["run_id"])]
+        chosen = [row for row in runs.to_dict("records") if self.random.random() < 1 / 2]
+        rows = [self.like_shipped(name, row["run_id"], row["model_id"], row["prompt_set"]) for row in chosen]
+        rows = [each for each in rows if len(each)]
+        if not rows:
             return ""
-        run = self.random.choice(runs.to_dict("records"))
-        name = self.random.choice(OF_RUNS)
-        models = pd.concat([self.tables["models"], own_models(self.folder)])
-        depth = models.drop_duplicates("model_id").set_index("model_id")["n_layers"]
-        shipped_runs, rows = self.tables["runs"], self.tables[name]
-        same_prompts = shipped_runs.loc[shipped_runs["prompt_set"] == run["prompt_set"], "run_id"]
-        rows = rows[rows["run_id"].isin(same_prompts)] if "prompt_id" in rows else rows
-        if rows.empty:
-            return ""
-        like = self.random.choice(sorted(set(rows["run_id"])))
-        rows = rows[rows["run_id"] == like].head(MOST_ROWS)
+        joined = pd.concat(rows, ignore_index=True)
+        self.join(name, self.changed(joined, name))
+        return f"{name} of {', '.join(sorted(set(joined['run_id'])))}"
+
+    def like_shipped(self, name: str, run: str, model: str, prompt_set: str) -> pd.DataFrame:
+        """Rows of a table for a run, as one that ships has them: of the same model if there is one, and of its prompts."""
+        runs = self.tables["runs"]
+        likes = runs[runs["run_id"].isin(self.tables[name]["run_id"])]
+        likes = likes if name == "weights" else likes[likes["prompt_set"] == prompt_set]
+        likes = likes[likes["model_id"] == model] if (likes["model_id"] == model).any() else likes
+        like = self.random.choice([*likes["run_id"], ""])
+        rows = self.tables[name][self.tables[name]["run_id"] == like].head(MOST_ROWS).assign(run_id=run)
         if "layer" in rows:
-            rows = rows[rows["layer"].fillna(0) <= depth[run["model_id"]]]
-        self.join(name, self.changed(rows.assign(run_id=run["run_id"]), name))
-        return f"{name} of {run['run_id']}"
+            models = pd.concat([self.tables["models"], own_models(self.folder)]).drop_duplicates("model_id")
+            [depth] = models.loc[models["model_id"] == model, "n_layers"]
+            rows = rows[rows["layer"].fillna(0) <= depth]
+        return rows
 
     def join_beside(self) -> str:
         """A row of a table that belongs to no run: one that ships with other words or numbers, or a new source."""
@@ -157,7 +189,7 @@ class History:
 
     def replace_model(self) -> str:
         """Another lab, family or year of a model that ships."""
-        row = self.random.choice(self.known_models())
+        row = self.random.choice(self.of_others(self.tables["models"]))
         name = self.random.choice(["heritage", "family", "year"])
         row[name] = 2021 if name == "year" else self.random.choice(sorted(set(self.tables["models"][name]) - {""}))
         self.join("models", pd.DataFrame([row]))
@@ -181,6 +213,18 @@ class History:
         value = self.random.choice(facts[name])
         set_facts(model, {name: value}, data=self.folder)
         return f"{name}={value} of {model}"
+
+    def state_source(self) -> str:
+        """A source says where its figures come from, and what it left out."""
+        if not self.folder.is_dir():
+            return ""
+        name, left_out = self.random.choice(SOURCES), self.random.choice(["", "a", "b"])
+        words = {"name": name, "title": "Figures", "address": "https://example.org", "commit": "1", "licence": "MIT"}
+        stated = Source(**words, licence_file="", licence_by="me", left_out=left_out)
+        place = self.folder / EXTERNAL / name / PROVENANCE
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(stated.toml())
+        return f"{name} without {left_out}"
 
     def forget_source(self) -> str:
         """The rows of a source are gone."""
@@ -212,21 +256,21 @@ class History:
     def join(self, name: str, rows: pd.DataFrame) -> None:
         thermostats.join(rows, table=name, data=self.folder, replace=True, accept=True)
 
-    def known_models(self) -> list[dict[str, object]]:
-        """Models that ship, those of the controlled study left out."""
-        models = self.tables["models"]
-        models = models[models["heritage"] != NURSERY]
-        return [{str(name): value for name, value in row.items()} for row in models.to_dict("records")]
+    def of_others(self, rows: pd.DataFrame) -> list[dict[str, Any]]:
+        """Rows that ship with a model, those of the controlled study left out."""
+        chosen = rows[~rows["model_id"].str.startswith(f"{NURSERY}/")]
+        return [{str(name): value for name, value in row.items()} for row in chosen.to_dict("records")]
 
     def own_rows(self, name: str) -> pd.DataFrame:
         held = [store.read_typed(path, name) for path in own_files(name, self.folder)]
         return pd.concat(held, ignore_index=True) if held else self.tables[name].iloc[:0]
 
     def changed(self, rows: pd.DataFrame, name: str) -> pd.DataFrame:
-        """Rows whose numbers are larger or smaller by one factor; of blocks their gains alone, which norms would tie."""
+        """Rows whose numbers are larger or smaller by one factor, as far as no number follows from others."""
         factor = self.random.choice([0.8, 0.9, 1.1, 1.25])
         numbers = [label for label in rows if label not in store.key(name) and rows[label].dtype == "float64"]
         if name == "layers":
-            numbers, others = ["gain_block"], [label for label in numbers if label != "gain_block"]
+            others = [label for label in numbers if label != "gain_block"]
             rows = rows[rows["gain_block"].notna()].assign(**dict.fromkeys(others, float("nan")))
+        numbers = FREE.get(name, numbers)
         return rows.assign(**{label: rows[label] * factor for label in numbers})

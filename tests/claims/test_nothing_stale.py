@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -111,28 +112,32 @@ def first_difference(kept: Any, anew: Any) -> str:
     return "nothing"
 
 
-def asked(name: str, history: History) -> Compared:
-    """A claim or page, asked of the folder in use."""
+def asked(name: str, history: History, questions: int | None = None) -> Compared:
+    """A claim or page, asked of the folder in use; of a claim all its questions, or the first ones."""
     tables = Evidence(history.folder if history.folder.is_dir() else None)
     findings, evidence = Compared(name, tables.fork()), tables.fork()
     before = findings.rows(evidence)
     if name in PAGES:
         findings.page(evidence, importlib.import_module(PAGES[name]).files)
     else:
-        claim_of(CLAIMS[name]).judge(evidence, findings)
+        claim = claim_of(CLAIMS[name])
+        replace(claim, questions=claim.questions[:questions]).judge(evidence, findings)
     assert before in ("", stored.digest_of(evidence.selections)), "a report takes it for fresh, or for stale"
     findings.write()
     return findings
 
 
-def stale_after(folder: Path, seed: int, names: Sequence[str]) -> tuple[list[str], int]:
+def stale_after(
+    folder: Path, seed: int, names: Sequence[str], checks: int = CHECKS, questions: int | None = None
+) -> tuple[list[str], int]:
     """What was served though an empty cache gives another, in a history of a folder; and how much was served."""
     history, random = History(folder, seed), Random(seed)
     stale, served = list[str](), 0
-    for _ in range(CHECKS):
+    history.begin()
+    for _ in range(checks):
         history.go_on(random.randint(*BETWEEN))
         for name in names:
-            compared = asked(name, history)
+            compared = asked(name, history, questions)
             stale += [f"{line}; after {'; '.join(history.steps)}" for line in compared.stale]
             served += len(compared.served)
     return stale, served
