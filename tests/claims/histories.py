@@ -22,6 +22,8 @@ from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS, TABLES
 
 OF_RUNS = ("layers", "summaries", "outputs", "weights", "attention", "transitions")
+SELDOM_READ = ("weights", "weights", "outputs")
+"""Those that most findings are made without: they are joined oftener, so that something is kept."""
 BESIDE = ("lineage", "sources", "statements", "inconsistencies", "reconciliation", "prompts")
 """Tables whose rows belong to no run."""
 SOURCES = ("my lab", "their lab")
@@ -33,23 +35,31 @@ FREE = {"layers": ["gain_block"], "weights": ["spectral_norm", "frobenius_norm"]
 """Numbers of a table that may change together; of other tables all."""
 PROMPTS = 5
 """Of a run of this package, or of the controlled study, in a small package."""
+FEW_ROWS = 15
+"""Of a run in a tiny package."""
 MOST_ROWS = 300
 """Of one run that are joined at once."""
 
 
-def make_package(folder: Path) -> Path:
-    """What ships, with fewer rows: of the controlled study two seeds a recipe, of runs with many prompts the first few."""
+def make_package(folder: Path, *, tiny: bool = False) -> Path:
+    """What ships, with fewer rows: two seeds a recipe of the controlled study, the first of a run's many prompts.
+
+    tiny: nothing of the controlled study, and a few rows a run.
+    """
     real, data = shipped("data"), folder / "data"
     tables = {name: store.load(name, real) for name in TABLES if name != "findings"}
-    models = tables["models"]
-    few = models[(models["heritage"] != NURSERY) | models["model_id"].str.contains("-[12]$|-1-tuned$")]
+    models, seeds = tables["models"], "-1$" if tiny else "-[12]$|-1-tuned$"
+    few = models[(models["heritage"] != NURSERY) | models["model_id"].str.contains(seeds)]
     runs = tables["runs"][tables["runs"]["model_id"].isin(few["model_id"])]
+    runs = runs[runs["source"] != NURSERY] if tiny else runs
     long = set(runs.loc[runs["source"].isin([OURS, NURSERY]), "run_id"])
     for name, rows in (tables | {"models": few, "runs": runs}).items():
         chosen = rows[rows["run_id"].isin(runs["run_id"])] if "run_id" in rows else rows
         if {"run_id", "prompt_id"} <= set(rows):
             place = chosen.groupby("run_id")["prompt_id"].rank("dense")
             chosen = chosen[(place <= PROMPTS) | ~chosen["run_id"].isin(long)]
+        if "run_id" in rows and tiny:
+            chosen = chosen.groupby("run_id").head(FEW_ROWS)
         store.save(chosen.reset_index(drop=True), name, data / f"{name}.csv")
     for name in LINKED:
         (data / name).parent.mkdir(exist_ok=True)
@@ -63,7 +73,7 @@ class History:
     """A user's folders, of which one is in use, and what is done to them, as a seed has it."""
 
     def __init__(self, folder: Path, seed: int) -> None:
-        self.random = Random(seed)
+        self.random = Random(seed)  # noqa: S311 - it hides nothing
         self.root, self.folder = folder, folder / "mine"
         self.folders = [self.folder]
         self.tables = {name: store.load(name, shipped("data")) for name in TABLES if name != "findings"}
@@ -75,8 +85,8 @@ class History:
     def go_on(self, steps: int = 1) -> None:
         """So many things happen; what is refused is none of them."""
         actions: dict[Callable[[], str], int] = {
-            self.join_rows_of_runs: 8,
-            self.join_beside: 5,
+            self.join_rows_of_runs: 12,
+            self.join_beside: 4,
             self.replace_rows: 3,
             self.copy_folder: 2,
             self.set_fact: 2,
@@ -124,20 +134,18 @@ class History:
 
     def join_runs(self, count: int = 1) -> str:
         """Runs like some that ship, of the same model or of one's own, by somebody else, without any row."""
-        rows = self.random.sample(self.of_others(self.tables["runs"]), count)
-        own = own_models(self.folder)[["model_id", "revision"]].to_dict("records")
-        for row in rows:
-            if own and self.random.random() < 1 / 4:
-                row |= self.random.choice(own)
-            row |= dict.fromkeys(("licence", "model_sha", "confirmed_sha", "proof"), "")
-            row |= {"source": self.random.choice(SOURCES), "measure_version": "1"}
-            row["run_id"] = run_id(row)
+        own, rows = own_models(self.folder)[["model_id", "revision"]].to_dict("records"), []
+        for like in self.random.sample(self.of_others(self.tables["runs"]), count):
+            model = self.random.choice(own) if own and self.random.random() < 1 / 4 else {}
+            said = dict.fromkeys(("licence", "model_sha", "confirmed_sha", "proof"), "")
+            row = like | model | said | {"source": self.random.choice(SOURCES), "measure_version": "1"}
+            rows.append(row | {"run_id": run_id(row)})
         self.join("runs", pd.DataFrame(rows).drop_duplicates("run_id"))
         return ", ".join(f"{row['run_id']} of {row['model_id']} by {row['source']}" for row in rows)
 
     def join_rows_of_runs(self) -> str:
         """Rows of one table for some runs of one's own, each those of a run that ships, with other numbers."""
-        name, runs = self.random.choice(OF_RUNS), self.own_rows("runs")
+        name, runs = self.random.choice((*OF_RUNS, *SELDOM_READ)), self.own_rows("runs")
         runs = runs[~runs["run_id"].isin(self.own_rows(name)["run_id"])]
         chosen = [row for row in runs.to_dict("records") if self.random.random() < 1 / 2]
         rows = [self.like_shipped(name, row["run_id"], row["model_id"], row["prompt_set"]) for row in chosen]
@@ -149,7 +157,7 @@ class History:
         return f"{name} of {', '.join(sorted(set(joined['run_id'])))}"
 
     def like_shipped(self, name: str, run: str, model: str, prompt_set: str) -> pd.DataFrame:
-        """Rows of a table for a run, as one that ships has them: of the same model if there is one, and of its prompts."""
+        """Rows of a table for a run, as one that ships has them: of the same model, if there is one, and prompts."""
         runs = self.tables["runs"]
         likes = runs[runs["run_id"].isin(self.tables[name]["run_id"])]
         likes = likes if name == "weights" else likes[likes["prompt_set"] == prompt_set]
