@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from scipy import stats
 
+from thermostats.errors import UsageError
 from thermostats.modelling.heritability import SHARES, SOURCES, heritabilities, labs_and_families
 from thermostats.modelling.tree_likelihood import Restricted
 from thermostats.plots.general import house_style
@@ -96,6 +97,21 @@ def test_the_likelihood_beside_sources_is_that_of_the_normal_density() -> None:
 def gls(v: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Generalised least squares by the normal equations."""
     return np.asarray(np.linalg.solve(x.T @ np.linalg.solve(v, x), x.T @ np.linalg.solve(v, y)))
+
+
+SHAPE = ("log_L", "log_H", "log_d_h", "log_n")
+
+
+@pytest.mark.parametrize(("labs", "columns", "least"), [(5, (), 5 + 3), (2, SHAPE, len(SHAPE) + 1 + 3)])
+def test_as_many_models_as_the_refusal_asks_for_are_enough(labs: int, columns: tuple[str, ...], least: int) -> None:
+    rows = models(labs, each=4)
+    order = np.argsort(rows.groupby("heritage").cumcount(), kind="stable")
+    enough, fewer = (rows.iloc[order[:n]] for n in (least, least - 1))
+    assert fewer["heritage"].nunique() == labs
+    heritabilities(enough, enough[["log_gain"]].to_numpy().T, columns)
+    words = "2 labs, 3 models more than labs, 3 more than columns and the mean"
+    with pytest.raises(UsageError, match=f"allowed: {words}"):
+        heritabilities(fewer, fewer[["log_gain"]].to_numpy().T, columns)
 
 
 def test_sources_that_differ_are_no_descent() -> None:

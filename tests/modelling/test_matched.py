@@ -139,6 +139,15 @@ def test_known_errors_enter_the_law_and_the_cells() -> None:
     assert fitted(se=0.0).summary().equals(fitted().summary())
 
 
+def test_without_effects_of_families_they_have_no_spread_and_tests_err_as_those_of_models_do() -> None:
+    fit = fitted()
+    alone = fit.under(fit.law.alternatives["no effects of families"])
+    assert list(alone.reported) == ["ratio", "log_ratio", "cell_sd", "residual_sd"]
+    cells, spread = cells_of(fit.rows), float(np.median(alone.quantities["residual_sd"]))
+    expected = false_rate(cells, cells.of_units(fit.seed), group_sd=0.0, unit_sd=spread)
+    assert alone.table("permutation").set_index("moved")["false_rate"]["models within cells"] == expected
+
+
 BAD: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "a focal lab that is absent": (lambda t: t.assign(heritage=t["heritage"].replace("A", "a lab")), r"no such lab"),
     "one shape in common": (lambda t: t[t["n_layers"].isin([12, 48])], r"too few shapes.*got 1 shape, 12 × 12 × 768"),

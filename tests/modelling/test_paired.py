@@ -45,13 +45,14 @@ def test_the_same_the_other_way_round_and_of_norms() -> None:
     assert there["lower"].to_numpy() == pytest.approx(-back["upper"].to_numpy())
 
 
-def with_prompts(folder: Path, changed: str) -> Path:
-    """Rows of the tuned model under the name `again`, on a set of another name whose texts are as given."""
+def with_prompts(folder: Path, changed: str, same: int = 0) -> Path:
+    """Rows of the tuned model as `again`, on a set of another name whose texts but the first `same` are as given."""
     runs, models, prompts = store.load("runs"), store.load("models"), store.load("prompts")
     own = rows(TUNED)
     run = runs[runs["run_id"].isin(own["run_id"])].head(1)
     old = prompts[prompts["prompt_set"] == run["prompt_set"].iloc[0]]
-    new = old.assign(prompt_set="mine", text=[changed.format(text) for text in old["text"]])
+    texts = [text if k < same else changed.format(text) for k, text in enumerate(old["text"])]
+    new = old.assign(prompt_set="mine", text=texts)
     row = run.assign(model_id="again", prompt_set="mine", prompt_sha=prompt_sha(new), model_sha="b" * 64)
     row = row.assign(run_id=run_id(row.iloc[0].to_dict()))
     model = models[models["model_id"] == TUNED].head(1).assign(model_id="again")
@@ -69,6 +70,13 @@ def test_prompts_are_the_same_where_their_texts_are_whatever_they_are_called(tmp
     ) as e:
         paired(TUNED, "again", data=other)
     assert "--prompts reactions" in e.value.next_step
+
+
+def test_as_many_prompts_as_the_refusal_asks_for_are_enough(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"allowed: 2 prompts or more of the same text"):
+        paired(TUNED, "again", data=with_prompts(tmp_path / "one", "{} indeed", same=1))
+    table = paired(TUNED, "again", data=with_prompts(tmp_path / "two", "{} indeed", same=2))
+    assert table["n_prompts"].eq(2).all() and table["sd"].notna().all()
 
 
 def test_what_cannot_be_paired_is_said() -> None:

@@ -231,7 +231,6 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
     models = of_last_revision(evidence.own_models(), "model_id").drop_duplicates("model_id")
     if models.empty:
         return
-    there = set(evidence.table("models")["model_id"])
     has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures}
     for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
         name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
@@ -244,7 +243,7 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
         elif not row.heritage:
             line = command("set", name, "heritage=LAB", data=evidence.folder())
             yield f"{name} is left out: the tables name no lab that trained it. `{line}` brings it in."
-        elif row.variant == "instruct" and row.parent in there:
+        elif row.variant == "instruct" and row.parent in used:
             yield f"{name} is left out: {row.parent}, from which it was tuned, represents it."
         elif row.seed_of:
             yield f"{name} is counted with the other seeds of {row.seed_of}."
@@ -255,7 +254,9 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
             are = "is" if len(unstated) == 1 else "are"
             yield f"{name} is left out: its {listed(unstated)} {are} not stated. `{line}` brings it in."
         else:
-            yield f"{name} is left out: it has no rows of the quantity in question; see `thermostats needs {claim}`."
+            bases = ", or the question is of base models alone" if row.variant == "instruct" else ""
+            lacking = f"it has no rows of the quantity in question{bases}"
+            yield f"{name} is left out: {lacking}; see `thermostats needs {claim}`."
 
 
 def noise(question: Question, used: Collection[str], evidence: Evidence) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def fit_crowding(
         ),
         priors=(
             LEVEL,
-            ("b_w, b_b", f"N(0, ({SHARE:g}/SD(x))²)", "half of that over one SD of log ρ; no sign is preferred"),
+            ("b_w, b_b", f"N(0, {line.sd[1]:.3g}²)", "half of that over one SD of log ρ; no sign is preferred"),
             *SPREADS,
         ),
         tables={"models": _models, "rivals": _rivals},
@@ -372,10 +372,10 @@ EQUATIONS = (
     "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts",
 )
 PRIORS = (
-    ("a", f"N(0, {SCALE:g}²)", "mean log gain: a factor 1.6 either way is one standard deviation"),
-    ("b", f"N(0, {SHARE:.2f}²)", "slope over one SD of the log ratio: a third of the variance of log gains"),
-    ("τ", f"half-normal({SHARE:.2f})", "labs: a third of the variance of log gains"),
-    ("σ", f"half-normal({SHARE:.2f})", "models within labs: a third of the variance of log gains"),
+    ("a", f"N(0, {LINE.sd[0]:.3g}²)", "mean log gain: a factor 1.6 either way is one standard deviation"),
+    ("b", f"N(0, {LINE.sd[1]:.3g}²)", "slope over one SD of the log ratio: a third of the variance of log gains"),
+    ("τ", f"half-normal({LINE.tau:.3g})", "labs: a third of the variance of log gains"),
+    ("σ", f"half-normal({LINE.sigma:.3g})", "models within labs: a third of the variance of log gains"),
 )
 
 

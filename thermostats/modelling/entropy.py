@@ -25,12 +25,14 @@ from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
+ENTROPY_SD = 1.0
+"""Prior scale of effects of prompts and of the rest, in SDs of the entropy within a model."""
 LEAST = 4
 """Prompts of a model that has a slope."""
 PRIORS = (
     ("b, B", f"N(0, {SLOPE_SD:g}²)", "slopes of standardised columns, near correlations"),
     ("s_β", f"half-normal({SLOPE_SD:g})", "models may differ as much as the mean slope is uncertain"),
-    ("s_γ, r", "half-normal(1)", "the standardised entropy has spread 1"),
+    ("s_γ, r", f"half-normal({ENTROPY_SD:g})", "the standardised entropy has spread 1"),
 )
 
 
@@ -126,13 +128,13 @@ class Slopes:
         )
         within = x.to_numpy() - shared
         designs = {"slope": within[:, None] * np.eye(len(standards.models))[model], "prompt": contrasts(prompt, seen)}
-        spreads = {"slope": SLOPE_SD, "prompt": 2 * SLOPE_SD}
+        spreads = {"slope": SLOPE_SD, "prompt": ENTROPY_SD, "rest": ENTROPY_SD}
         gaussian = Gaussian(
             y=z.to_numpy(),
             X=np.column_stack([within, shared]),
             sd=np.full(2, self.factor * SLOPE_SD),
             blocks={name: designs[name] for name in self.blocks},
-            prior=HalfNormals(tuple(self.factor * s for s in (*(spreads[name] for name in self.blocks), 1.0))),
+            prior=HalfNormals(tuple(self.factor * spreads[name] for name in (*self.blocks, "rest"))),
             error=np.zeros(len(rows)),
         )
         return SlopesDesign(

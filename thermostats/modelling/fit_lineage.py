@@ -24,8 +24,17 @@ from thermostats.formatting import plural
 from thermostats.modelling.columns import columns_of, errors_not_read, errors_of_logs, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, STANDARD, columns_once, in_order, orders_of
+from thermostats.modelling.gaussian import Gaussian, Mixture, Shares
+from thermostats.modelling.heritage.law import (
+    MODERATED,
+    OWN,
+    POPULATION_MEAN,
+    STANDARD,
+    columns_once,
+    in_order,
+    orders_of,
+    reach_in_words,
+)
 from thermostats.modelling.laws import Law, Prior, fits
 from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
 from thermostats.modelling.lineage_law import (
@@ -41,13 +50,16 @@ from thermostats.modelling.lineage_law import (
     statistics,
 )
 from thermostats.modelling.model_gains import model_gains, moderated_errors, said_of, with_gains
+from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
+    COMMON,
     DESCENT,
     FREE,
     LEVELS,
     ML,
     PROCESSES,
+    RATES,
     REML,
     TOLD,
     WANTED,
@@ -373,7 +385,7 @@ def fit_lineage(
     means["clade"] = lineage.tree.clades(means["model_id"].tolist())
     warnings += _odd(means, lineage)
     sources = sorted(set(rows["source"].dropna())) if "source" in rows else []
-    return law_fitted(
+    fit = law_fitted(
         lineage_law(lineage),
         means,
         seed=seed,
@@ -383,6 +395,7 @@ def fit_lineage(
         warnings=(*said_of(rows), *tree.notes, *warnings),
         reads=needing("model_id", *columns, *([instrument] if instrument else [])),
     )
+    return replace(fit, law=replace(fit.law, priors=_priors(lineage, fit.model)))
 
 
 def lineage_law(lineage: Lineage) -> Law:
@@ -402,7 +415,6 @@ def lineage_law(lineage: Lineage) -> Law:
         statements={order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))},
         statistics=statistics,
         equations=_equations(lineage),
-        priors=_priors(lineage),
         tables=TABLES,
         figures={"tree": dendrogram},
         units=("clade", "model_id"),
@@ -580,16 +592,27 @@ def _equations(lineage: Lineage) -> tuple[str, ...]:
     )
 
 
-def _priors(lineage: Lineage) -> tuple[Prior, ...]:
-    shares = ", ".join(
-        [f"{lineage.concentration:g}"] * (len(lineage.blocks) + 2 + lineage.repeated + bool(lineage.instrument))
-    )
+def one_value(values: Sequence[float]) -> str:
+    """A prior under which each of some values is as likely as another."""
+    return f"one of {', '.join(f'{value:.3g}' for value in values)}"
+
+
+def _priors(lineage: Lineage, model: Gaussian | Mixture | Sampled) -> tuple[Prior, ...]:
+    """Those of a model."""
+    node = model.nodes[0] if isinstance(model, Mixture) else model
+    if not (isinstance(node, Gaussian) and isinstance(node.prior, Shares)):
+        raise TypeError("a lineage is Gaussian given shares of a variance")
+    shares = ", ".join([f"{node.prior.concentration:g}"] * node.prior.number)
     pulled: tuple[Prior, ...] = ()
     if lineage.process == FREE:
-        pulled = (("α", "even on the log scale, 0.25 to 16 per height", "from near all to nothing is inherited"),)
+        pulled = (
+            ("α", one_value(RATES), "per height, even on the log scale: from near all to nothing is inherited"),
+            ("η", one_value(COMMON), "siblings share nothing but their parent, or nearly all"),
+        )
     return (
-        ("α (mean)", f"N(0, {2 * lineage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),
-        ("τ", f"half-normal({lineage.total_sd:g})", "models that differ by that many e-folds are no surprise"),
+        ("α (mean)", f"N(0, {node.sd[0]:.3g}²)", reach_in_words(lineage.total_sd)),
+        ("τ", f"half-normal({node.prior.total:.3g})", "models that differ by that many e-folds are no surprise"),
         ("φ", f"Dirichlet({shares})", "no block has a head start"),
         *pulled,
+        *([MODERATED] if node.freedom is not None else []),
     )

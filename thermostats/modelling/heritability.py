@@ -208,7 +208,7 @@ def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], 
         raise UsageError(
             "too few models or labs for a share of descent",
             got=f"{len(rows)} models of {rows['heritage'].nunique()} labs, {len(columns)} columns",
-            allowed=f"2 labs, {LEAST} models more than labs, {LEAST} more than columns",
+            allowed=f"2 labs, {LEAST_TIPS} models more than labs, {LEAST_TIPS} more than columns and the mean",
         )
     by_share = _by_share(rows, outcomes, columns)
     best = by_share.max(axis=1)
@@ -238,7 +238,7 @@ def support(rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: 
 
 
 def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
-    """Whether there are two labs, and 3 models more than labs and more than columns."""
+    """Whether there are two labs, and 3 models more than labs, and more than columns and the mean."""
     n, labs = len(rows), rows["heritage"].nunique()
     rank = int(np.linalg.matrix_rank(_columns(rows, columns)))
     return labs >= 2 and n - labs >= LEAST_TIPS and n - rank >= LEAST_TIPS

@@ -234,13 +234,17 @@ def fit_kleiber(
     rows, sources = columns.read(table), {"source": source, "prompt_counts": prompt_counts}
     bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
-    equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) + u_lab(i) + εᵢ,  u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²)", "k = m L₀^β")
-    priors = (
-        ("m", f"N(0, {scale:.2g}²)", _factor(scale)),
+    labs = bounded.table["heritage"].nunique() > 1
+    of_labs = (" + u_lab(i)", ",  u_lab ~ N(0, τ²)") if labs else ("", "")
+    line = f"yᵢ = m e^(−β xᵢ){of_labs[0]} + εᵢ{of_labs[1]},  εᵢ ~ N(0, σ² + sᵢ²)"
+    equations = (OUTCOME, line, "k = m L₀^β")
+    priors: tuple[Prior, ...] = (
+        ("m", f"N(0, {scale:.3g}²)", _factor(scale)),
         ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
-        ("σ", f"half-normal({scale / 2**0.5:.2g})", "models within labs: half the variance of log10 gains"),
-        ("τ", f"half-normal({scale / 2**0.5:.2g})", "labs: the other half"),
+        ("σ", f"half-normal({scale / 2**0.5:.3g})", "models within labs: half the variance of log10 gains"),
     )
+    if labs:
+        priors += (("τ", f"half-normal({scale / 2**0.5:.3g})", "labs: the other half"),)
     return _fitted(curve, bounded, scale, _of_curve, CURVE, equations, priors, seed, columns)
 
 
@@ -271,10 +275,10 @@ def fit_envelope(
     scale = _scale(bounded, scale)
     equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)", "k = m L₀^β")
     priors = (
-        ("m", f"half-normal({scale:.2g})", f"an envelope of this form lies above 1; {_factor(scale)}"),
+        ("m", f"half-normal({scale:.3g})", f"an envelope of this form lies above 1; {_factor(scale)}"),
         ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
-        ("ω", f"half-normal({scale:.2g})", "models may lie far below an envelope"),
-        ("η", f"half-normal({NOISE * scale:.2g})", "few lie above it, and not far: a sixth of that"),
+        ("ω", f"half-normal({scale:.3g})", "models may lie far below an envelope"),
+        ("η", f"half-normal({NOISE * scale:.3g})", "few lie above it, and not far: a sixth of that"),
     )
     return _fitted(envelope, bounded, scale, _of_envelope, ENVELOPE, equations, priors, seed, columns)
 

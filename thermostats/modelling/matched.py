@@ -38,7 +38,7 @@ from thermostats.modelling.draws import SEED, Array, Statement
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG as LOG_SCALE
 from thermostats.modelling.laws import Law, fits
-from thermostats.modelling.lines import ERROR, Line, LineDesign, line_law, line_statistics
+from thermostats.modelling.lines import ERROR, LEVEL, Line, LineDesign, line_law, line_statistics
 from thermostats.plots.general import legend_above, mark, reference
 from thermostats.settings import coverage
 from thermostats.tables.labels import label
@@ -400,7 +400,8 @@ def _law(line: Line, focal: str, columns: int) -> Law:
 
 def _quantities(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     delta, scale = values["beta"][..., 1], values["scale"]
-    spreads = dict(zip(("family_sd", "cell_sd"), np.moveaxis(scale, -1, 0), strict=False))
+    names = {LEVEL: "family_sd", CELL: "cell_sd"}
+    spreads = {names[block]: scale[..., k] for k, block in enumerate(design.names)}
     return {"ratio": np.exp(delta), "log_ratio": delta, **spreads, "residual_sd": scale[..., -1]}
 
 
@@ -433,7 +434,8 @@ def _cells(fit: Fit) -> pd.DataFrame:
 def _permutation(fit: Fit) -> pd.DataFrame:
     """Per way of moving: arrangements, p, p_below, least_p, and false_rate, of a 5% test with the fit's spreads."""
     r, cells = _ratio(fit), cells_of(fit.rows)
-    group_sd, unit_sd = (float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual"))
+    group_sd = float(np.median(fit.quantities.get("family_sd", 0.0)))
+    unit_sd = float(np.median(fit.quantities["residual_sd"]))
     rows = []
     for moved, of, weights in (
         ("families moved whole", r.groups, cells.of_groups(fit.seed)),

@@ -21,7 +21,7 @@ from thermostats.modelling.columns import columns_of, comparable_only, labels, n
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import LOG, WIDER, Design, Law, fits
+from thermostats.modelling.laws import LOG, WIDER, Design, Law, Prior, fits
 from thermostats.modelling.populations import numbered
 from thermostats.plots.general import forest
 
@@ -36,11 +36,16 @@ LARGE = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Measurements:
-    """Kinds of levels, and prior scales of each and of the residual."""
+    """Kinds of levels, and prior scales of the mean, of each kind and of the residual."""
 
     kinds: tuple[str, ...]
     factor: float = 1.0
     errors: bool = True
+
+    @property
+    def mean_sd(self) -> float:
+        """Standard deviation of the normal prior of α."""
+        return self.factor * MEAN
 
     @property
     def scales(self) -> tuple[float, ...]:
@@ -62,7 +67,7 @@ class Measurements:
         model = Gaussian(
             y=rows["log_gain"].to_numpy(dtype=np.float64) if "log_gain" in rows else missing,
             X=np.ones((len(rows), 1)),
-            sd=np.array([MEAN]),
+            sd=np.array([self.mean_sd]),
             blocks=blocks,
             prior=HalfNormals(self.scales),
             error=rows["error"].to_numpy(dtype=np.float64) if self.errors and "error" in rows else missing,
@@ -157,6 +162,18 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     return messages
 
 
+def _priors(measurements: Measurements) -> tuple[Prior, ...]:
+    """Of the mean, of every kind of levels and of the residual, as drawn."""
+    mean = ("α", f"N(0, {measurements.mean_sd:.3g}²)", "gains between a seventh and seven times are no surprise")
+    spreads = []
+    for kind, scale in zip((*measurements.kinds, "run"), measurements.scales, strict=True):
+        symbol = "σ" if kind == "run" else f"s_{kind}"
+        of_models = kind in ("heritage", "model_id")
+        what = "models that differ by a factor 1.6" if of_models else "measurements of one model that differ by 1.3"
+        spreads.append((symbol, f"half-normal({scale:.3g})", f"{what} are none"))
+    return (mean, *spreads)
+
+
 def _law(measurements: Measurements) -> Law:
     kinds = measurements.kinds
     others = {name: replace(measurements, factor=factor) for name, factor in WIDER.items()}
@@ -176,11 +193,7 @@ def _law(measurements: Measurements) -> Law:
             f"log G_r = α + {' + '.join(f'u_{kind}(r)' for kind in kinds)} + ε_r   (measurement r)",
             "u_k ~ N(0, s_k²),  ε_r ~ N(0, σ² + error_r²)",
         ),
-        priors=(
-            ("α", f"N(0, {MEAN:g}²)", "gains between a seventh and seven times are no surprise"),
-            ("s_heritage, s_model_id", f"half-normal({OF_MODELS:g})", "models that differ by a factor 1.6 are none"),
-            ("other s_k, σ", f"half-normal({OF_LEVELS:g})", "measurements of one model that differ by 1.3 are none"),
-        ),
+        priors=_priors(measurements),
         tables={"levels": _levels},
         figures={"levels": _figure},
         units=("source", "model_id"),

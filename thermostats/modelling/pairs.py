@@ -137,13 +137,13 @@ FEW = 10
 SIDES = (0.1, 0.25, 0.5)
 """Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
 OF_PAIRS = (
-    ("m, Δ", f"N(0, {SHARE:.2f}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
-    ("s_μ, s_δ", f"half-normal({SHARE:.2f})", "spread of levels and of changes over pairs: the other half"),
+    ("m, Δ", f"N(0, {SHARE:.3g}²)", "mean level and mean change over pairs: half the variance of log gains each way"),
+    ("s_μ, s_δ", f"half-normal({SHARE:.3g})", "spread of levels and of changes over pairs: the other half"),
 )
 """Priors over pairs, whatever is known of each."""
 PRIORS = (
     *OF_PAIRS,
-    ("γ_j", "N(0, 0.5²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
+    ("γ_j", f"N(0, {SLOPE:.3g}²)", "−1 were tuning that forgets the base's prompts, 0 that keeps their differences"),
     ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
     ("r_j", f"half-normal({RESIDUAL:g})", "changes prompt by prompt: SD √2 r_j, half the variance of prompts"),
 )
@@ -534,6 +534,6 @@ def _shared_prompts(
         "the two models were measured on other prompts, so nothing can be paired",
         where=f"{here}, {there}",
         got=f"prompt sets {sets[0]} and {sets[1]}",
-        allowed=f"{LEAST} prompts or more of the same text",
+        allowed=f"{LEAST_PROMPTS} prompts or more of the same text",
         next_step=step,
     )

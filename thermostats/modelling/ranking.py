@@ -54,9 +54,9 @@ PARTS = ("model", "category", "prompt", "model × category", "residual")
 PRIORS = (
     ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
     ("s_μ", f"half-normal({APART:g})", "models that differ by a factor 1.6, or by nothing, are no surprise"),
-    ("s_κ, s_π, s_ξ", f"half-normal({EFFECTS:.2f})", "together half of what models differ by, in equal parts"),
+    ("s_κ, s_π, s_ξ", f"half-normal({EFFECTS:.3g})", "together half of what models differ by, in equal parts"),
     ("ν", f"N({RESIDUAL:g}, {RESIDUAL_SD:g}²)", "residual scale of a middling model: 5%, and 1% to 20%"),
-    ("ω", "log-normal(log 0.5, 0.5²)", "models differ in residual scale by a factor 1.6 or so"),
+    ("ω", f"log-normal(log {SPREAD:g}, {SPREAD_SD:g}²)", "models differ in residual scale by a factor 1.6 or so"),
 )
 
 
@@ -354,7 +354,7 @@ PARTS_OF_MEANS = ("model", "category", "model × category", "prompt and rest")
 PRIORS_OF_MEANS = (
     ("c", f"N(0, {CENTRE:g}²)", "a step of a transformer may lengthen or shorten all models by a factor e"),
     ("s_μ", f"half-normal({APART:g})", "models that differ by a factor 1.6, or by nothing, are no surprise"),
-    ("s_κ, s_ξ", f"half-normal({EFFECTS:.2f})", "a sixth of the variance that models differ by, each"),
+    ("s_κ, s_ξ", f"half-normal({EFFECTS:.3g})", "a twelfth of the variance that models differ by, each"),
 )
 
 

@@ -22,6 +22,7 @@ from thermostats.modelling.heritage.law import (
     FAMILY,
     LAB,
     LINEAGE,
+    MODERATED,
     NORMAL,
     OWN,
     POPULATION_MEAN,
@@ -39,6 +40,7 @@ from thermostats.modelling.heritage.law import (
     log_gains,
     orders_of,
     quantities,
+    reach_in_words,
     scaled_map,
     statistics,
 )
@@ -347,22 +349,21 @@ def priors(heritage: Heritage) -> tuple[Prior, ...]:
     """Every prior of the model with its reason."""
     shares = ", ".join([f"{heritage.concentration:g}"] * (len(heritage.blocks) + 1))
     groups = [name for name in heritage.groups if name != FAMILY]
-    effect = f"t_{heritage.lab_df:g}, scaled to unit variance" if heritage.lab_df else "N(0, 1)"
+    effects = dict.fromkeys(groups, "N(0, 1)")
+    if heritage.lab_df:
+        effects[heritage.lab] = f"t_{heritage.lab_df:g}, scaled to unit variance"
     columns = ", ".join(f"u_{name}" for name in heritage.blocks if name not in heritage.groups)
     return (
-        ("α", f"N(0, {2 * heritage.total_sd:g}²)", "gains between a seventh and seven times are no surprise"),
+        ("α", f"N(0, {2 * heritage.total_sd:g}²)", reach_in_words(heritage.total_sd)),
         ("τ", f"half-normal({heritage.total_sd:g})", "models that differ by that many e-folds are no surprise"),
         ("φ", f"Dirichlet({shares})", "no block has a head start"),
-        *((f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ") for name in groups),
+        *(
+            (f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ")
+            for name, effect in effects.items()
+        ),
         *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) * (FAMILY in heritage.blocks)),
         *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
-        ("se_i", "known", "the table states them")
-        if heritage.stated
-        else (
-            "se_i²",
-            "inverse χ² with n_i − 1 + d_0 degrees of freedom",
-            "spreads over prompts differ between models, by a factor of about 1.6; Smyth 2004",
-        ),
+        ("se_i", "known", "the table states them") if heritage.stated else MODERATED,
     )
 
 

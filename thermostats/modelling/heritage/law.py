@@ -9,6 +9,7 @@ the models at hand (Gelman 2005, doi:10.1214/009053604000001048).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -125,12 +126,27 @@ def bayes_factor(posterior: float, prior: float) -> float:
     return np.inf if posterior >= 1 else posterior / (1 - posterior) / (prior / (1 - prior))
 
 
+def reach_in_words(total_sd: float) -> str:
+    """How far gains may lie from 1 within two standard deviations of α ~ N(0, (2 total_sd)²)."""
+    times = f"{math.exp(2 * 2 * total_sd):,.0f}"
+    return f"gains between 1/{times} and {times} times are no surprise"
+
+
+MODERATED = (
+    "se_i²",
+    "inverse χ² with n_i − 1 + d_0 degrees of freedom",
+    "spreads over prompts differ between models, by a factor of about 1.6; Smyth 2004",
+)
+"""Prior of errors that are estimates, with its reason."""
 LAB = "heritage"
 NORMAL, STUDENT, SKEW = "normal", "student", "skew"
+LEAST_DF, DF_SHAPE, DF_RATE, MOST_SKEW = 2.5, 2.0, 0.1, 0.995
+OF_DF = f"ν = {LEAST_DF:g} + Gamma({DF_SHAPE:g}, rate {DF_RATE:g})"
+OF_SKEW = f"δ uniform on (−{MOST_SKEW:g}, {MOST_SKEW:g})"
 RESIDUALS = {
     NORMAL: "N(0, τ²φ_model)",
-    STUDENT: "τ√φ_model t_ν, scaled to unit variance, ν = 2.5 + Gamma(2, rate 0.1)",
-    SKEW: "τ√φ_model skew-normal, scaled to mean 0 and unit variance, δ uniform on (−0.995, 0.995)",
+    STUDENT: f"τ√φ_model t_ν, scaled to unit variance, {OF_DF}",
+    SKEW: f"τ√φ_model skew-normal, scaled to mean 0 and unit variance, {OF_SKEW}",
 }
 """Laws of the residuals between models, in symbols."""
 FACTORS = np.exp(np.linspace(np.log(0.1), np.log(60), 24))
@@ -369,7 +385,7 @@ def heritage_model(data: Mapping[str, Any]) -> None:
     blur = pm.Deterministic("blur", root**-1.5)
     error = data["error_observed"] * blur[data["model"]]
     if data["residuals"] == SKEW:
-        delta = pm.Uniform("delta", -0.995, 0.995)
+        delta = pm.Uniform("delta", -MOST_SKEW, MOST_SKEW)
         omega = scale[-1] / pm.math.sqrt(1 - 2 * delta**2 / np.pi)
         spread = pm.math.sqrt(omega**2 + error**2)
         alpha = omega * delta / pm.math.sqrt(omega**2 * (1 - delta**2) + error**2)
@@ -377,7 +393,7 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         pm.SkewNormal("y", alpha, mu=place, sigma=spread, observed=data["y_observed"])
         return
     if data["residuals"] == STUDENT:
-        nu = 2.5 + pm.Gamma("nu", 2.0, 0.1)
+        nu = LEAST_DF + pm.Gamma("nu", DF_SHAPE, DF_RATE)
         chance = pm.math.softmax(-nu / 2 * np.log(FACTORS) - (nu / 2 - 1) / FACTORS)
         chance = pm.Deterministic("chance", chance)
         factor = pm.Deterministic("factor", FACTORS / pm.math.sum(chance * FACTORS))
