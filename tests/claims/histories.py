@@ -1,4 +1,5 @@
-"""What happens to a user's folder over time, drawn at random: joins, replacements, `set`, `forget`, copies."""
+"""What happens to a user's folder over time, drawn at random: joins, replacements, `set`, `forget`,
+copies."""
 
 from __future__ import annotations
 
@@ -29,7 +30,14 @@ BESIDE = ("lineage", "sources", "statements", "inconsistencies", "reconciliation
 SOURCES = ("my lab", "their lab")
 MODELS, RUNS = 3, 8
 """Joined before findings are first asked for."""
-LINKED = ("nursery/third", "nursery/design.csv", "nursery/training.csv", "timings", "worlds.csv", "gauge.csv")
+LINKED = (
+    "nursery/third",
+    "nursery/design.csv",
+    "nursery/training.csv",
+    "timings",
+    "worlds.csv",
+    "gauge.csv",
+)
 """What a small package has of the real one as it is."""
 FREE = {"layers": ["gain_block"], "weights": ["spectral_norm", "frobenius_norm"]}
 """Numbers of a table that may change together; of other tables all."""
@@ -42,7 +50,8 @@ MOST_ROWS = 300
 
 
 def make_package(folder: Path, *, tiny: bool = False) -> Path:
-    """What ships, with fewer rows: two seeds a recipe of the controlled study, the first of a run's many prompts.
+    """What ships, with fewer rows: two seeds a recipe of the controlled study, the first of a run's
+    many prompts.
 
     tiny: nothing of the controlled study, and a few rows a run.
     """
@@ -76,7 +85,9 @@ class History:
         self.random = Random(seed)  # noqa: S311 - it hides nothing
         self.root, self.folder = folder, folder / "mine"
         self.folders = [self.folder]
-        self.tables = {name: store.load(name, shipped("data")) for name in TABLES if name != "findings"}
+        self.tables = {
+            name: store.load(name, shipped("data")) for name in TABLES if name != "findings"
+        }
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
         self.steps: list[str] = []
@@ -124,31 +135,49 @@ class History:
         rows = []
         for like in self.random.sample(self.of_others(self.tables["models"]), count):
             self.joined += 1
-            facts = {"model_id": f"me/m{self.joined}", "revision": "main", "source": self.random.choice(SOURCES)}
+            facts = {
+                "model_id": f"me/m{self.joined}",
+                "revision": "main",
+                "source": self.random.choice(SOURCES),
+            }
             facts |= {name: "" for name in ("heritage", "family") if self.random.random() < 1 / 3}
             facts |= {"seed_of": like["model_id"]} if self.random.random() < 1 / 4 else {}
-            facts |= {"variant": "instruct", "parent": like["model_id"]} if self.random.random() < 1 / 4 else {}
+            facts |= (
+                {"variant": "instruct", "parent": like["model_id"]}
+                if self.random.random() < 1 / 4
+                else {}
+            )
             rows.append(like | facts)
         self.join("models", pd.DataFrame(rows))
         return ", ".join(str(row["model_id"]) for row in rows)
 
     def join_runs(self, count: int = 1) -> str:
-        """Runs like some that ship, of the same model or of one's own, by somebody else, without any row."""
+        """Runs like some that ship, of the same model or of one's own, by somebody else, without
+        any row."""
         own, rows = own_models(self.folder)[["model_id", "revision"]].to_dict("records"), []
         for like in self.random.sample(self.of_others(self.tables["runs"]), count):
             model = self.random.choice(own) if own and self.random.random() < 1 / 4 else {}
             said = dict.fromkeys(("licence", "model_sha", "confirmed_sha", "proof"), "")
-            row = like | model | said | {"source": self.random.choice(SOURCES), "measure_version": "1"}
+            row = (
+                like
+                | model
+                | said
+                | {"source": self.random.choice(SOURCES), "measure_version": "1"}
+            )
             rows.append(row | {"run_id": run_id(row)})
         self.join("runs", pd.DataFrame(rows).drop_duplicates("run_id"))
         return ", ".join(f"{row['run_id']} of {row['model_id']} by {row['source']}" for row in rows)
 
     def join_rows_of_runs(self) -> str:
-        """Rows of one table for some runs of one's own, each those of a run that ships, with other numbers."""
+        """Rows of one table for some runs of one's own, each those of a run that ships, with other
+        numbers."""
         name, runs = self.random.choice((*OF_RUNS, *SELDOM_READ)), self.own_rows("runs")
         runs = runs[~runs["run_id"].isin(self.own_rows(name)["run_id"])]
         chosen = [row for row in runs.to_dict("records") if self.random.random() < 1 / 2]
-        rows = [self.like_shipped(name, row["run_id"], row["model_id"], row["prompt_set"]) for row in chosen]
+        rows = [
+            self.like_shipped(name, row["run_id"], row["model_id"], row["prompt_set"])
+            for row in chosen
+        ]
         rows = [each for each in rows if len(each)]
         if not rows:
             return ""
@@ -157,25 +186,35 @@ class History:
         return f"{name} of {', '.join(sorted(set(joined['run_id'])))}"
 
     def like_shipped(self, name: str, run: str, model: str, prompt_set: str) -> pd.DataFrame:
-        """Rows of a table for a run, as one that ships has them: of the same model, if there is one, and prompts."""
+        """Rows of a table for a run, as one that ships has them: of the same model, if there is
+        one, and prompts."""
         runs = self.tables["runs"]
         likes = runs[runs["run_id"].isin(self.tables[name]["run_id"])]
         likes = likes if name == "weights" else likes[likes["prompt_set"] == prompt_set]
         likes = likes[likes["model_id"] == model] if (likes["model_id"] == model).any() else likes
         like = self.random.choice([*likes["run_id"], ""])
-        rows = self.tables[name][self.tables[name]["run_id"] == like].head(MOST_ROWS).assign(run_id=run)
+        rows = (
+            self.tables[name][self.tables[name]["run_id"] == like]
+            .head(MOST_ROWS)
+            .assign(run_id=run)
+        )
         if "layer" in rows:
-            models = pd.concat([self.tables["models"], own_models(self.folder)]).drop_duplicates("model_id")
+            models = pd.concat([self.tables["models"], own_models(self.folder)]).drop_duplicates(
+                "model_id"
+            )
             [depth] = models.loc[models["model_id"] == model, "n_layers"]
             rows = rows[rows["layer"].fillna(0) <= depth]
         return rows
 
     def join_beside(self) -> str:
-        """A row of a table that belongs to no run: one that ships with other words or numbers, or a new source."""
+        """A row of a table that belongs to no run: one that ships with other words or numbers, or a
+        new source."""
         name = self.random.choice(BESIDE)
         row = self.random.choice(self.tables[name].to_dict("records"))
         if name == "sources":
-            row["file"] = self.random.choice([*SOURCES, *sorted(set(self.tables["runs"]["source"]) - {NURSERY})])
+            row["file"] = self.random.choice(
+                [*SOURCES, *sorted(set(self.tables["runs"]["source"]) - {NURSERY})]
+            )
         if name == "lineage":
             models = [*own_models(self.folder)["model_id"], *self.tables["models"]["model_id"]]
             row |= {"model_id": self.random.choice(models), "heritage": "", "family": ""}
@@ -199,7 +238,11 @@ class History:
         """Another lab, family or year of a model that ships."""
         row = self.random.choice(self.of_others(self.tables["models"]))
         name = self.random.choice(["heritage", "family", "year"])
-        row[name] = 2021 if name == "year" else self.random.choice(sorted(set(self.tables["models"][name]) - {""}))
+        row[name] = (
+            2021
+            if name == "year"
+            else self.random.choice(sorted(set(self.tables["models"][name]) - {""}))
+        )
         self.join("models", pd.DataFrame([row]))
         return f"{name} of {row['model_id']}"
 
@@ -227,7 +270,13 @@ class History:
         if not self.folder.is_dir():
             return ""
         name, left_out = self.random.choice(SOURCES), self.random.choice(["", "a", "b"])
-        words = {"name": name, "title": "Figures", "address": "https://example.org", "commit": "1", "licence": "MIT"}
+        words = {
+            "name": name,
+            "title": "Figures",
+            "address": "https://example.org",
+            "commit": "1",
+            "licence": "MIT",
+        }
         stated = Source(**words, licence_file="", licence_by="me", left_out=left_out)
         place = self.folder / EXTERNAL / name / PROVENANCE
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -236,7 +285,9 @@ class History:
 
     def forget_source(self) -> str:
         """The rows of a source are gone."""
-        sources = {*self.own_rows("runs")["source"], *own_models(self.folder)["source"]} & set(SOURCES)
+        sources = {*self.own_rows("runs")["source"], *own_models(self.folder)["source"]} & set(
+            SOURCES
+        )
         if not sources:
             return ""
         source = self.random.choice(sorted(sources))
@@ -267,16 +318,23 @@ class History:
     def of_others(self, rows: pd.DataFrame) -> list[dict[str, Any]]:
         """Rows that ship with a model, those of the controlled study left out."""
         chosen = rows[~rows["model_id"].str.startswith(f"{NURSERY}/")]
-        return [{str(name): value for name, value in row.items()} for row in chosen.to_dict("records")]
+        return [
+            {str(name): value for name, value in row.items()} for row in chosen.to_dict("records")
+        ]
 
     def own_rows(self, name: str) -> pd.DataFrame:
         held = [store.read_typed(path, name) for path in own_files(name, self.folder)]
         return pd.concat(held, ignore_index=True) if held else self.tables[name].iloc[:0]
 
     def changed(self, rows: pd.DataFrame, name: str) -> pd.DataFrame:
-        """Rows whose numbers are larger or smaller by one factor, as far as no number follows from others."""
+        """Rows whose numbers are larger or smaller by one factor, as far as no number follows from
+        others."""
         factor = self.random.choice([0.8, 0.9, 1.1, 1.25])
-        numbers = [label for label in rows if label not in store.key(name) and rows[label].dtype == "float64"]
+        numbers = [
+            label
+            for label in rows
+            if label not in store.key(name) and rows[label].dtype == "float64"
+        ]
         if name == "layers":
             others = [label for label in numbers if label != "gain_block"]
             rows = rows[rows["gain_block"].notna()].assign(**dict.fromkeys(others, float("nan")))

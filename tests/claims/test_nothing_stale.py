@@ -1,4 +1,5 @@
-"""Whatever happened to a folder, findings and pages that were kept are those that an empty cache would give."""
+"""Whatever happened to a folder, findings and pages that were kept are those that an empty cache
+would give."""
 
 from __future__ import annotations
 
@@ -16,7 +17,15 @@ from histories import SOURCES, History, make_package
 
 from thermostats.claims import judge, stored
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import MEASURED, POOLED, Evidence, coincidence, digest_of, lacking, measuring_runs
+from thermostats.claims.evidence import (
+    MEASURED,
+    POOLED,
+    Evidence,
+    coincidence,
+    digest_of,
+    lacking,
+    measuring_runs,
+)
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.question import Curve, own_models_missing
 from thermostats.claims.run import claim_of
@@ -33,18 +42,33 @@ EVERY = (*CLAIMS, *PAGES)
 CHECKS = {"slow": (6, 1), "quick": (3, 3)}
 """How often findings are asked for, and how many things happen before each time."""
 QUICK = {0: "H03", 1: "causes", 2: "R01"}
-"""Seeds of the histories of the quick test, in which everything happens, each with what takes little time to make."""
+"""Seeds of the histories of the quick test, in which everything happens, each with what takes
+little time to make."""
 READERS = "U64"
-"""A claim of this test alone: it has a finding for every way in which findings read, and each says what it read."""
-MODELS = ("EleutherAI/pythia-1b", "facebook/opt-125m", "openai-community/gpt2", "google/gemma-2-9b", "me/m1", "me/m2")
+"""A claim of this test alone: it has a finding for every way in which findings read, and each says
+what it read."""
+MODELS = (
+    "EleutherAI/pythia-1b",
+    "facebook/opt-125m",
+    "openai-community/gpt2",
+    "google/gemma-2-9b",
+    "me/m1",
+    "me/m2",
+)
 WAYS: dict[str, Callable[[Evidence], Any]] = {
-    **{name: partial(Evidence.table, name=name) for name in (*TABLES, "features") if name != "findings"},
+    **{
+        name: partial(Evidence.table, name=name)
+        for name in (*TABLES, "features")
+        if name != "findings"
+    },
     "last gains": lambda evidence: evidence.table("layers", position="last"),
     "own models": Evidence.own_models,
     "external sources": Evidence.external_sources,
     "folder": Evidence.folder,
     "sources of models": lambda evidence: evidence.sources(MODELS),
-    "origins": lambda evidence: evidence.origin(pd.Series([*SOURCES, "logos-in-layers", "buk81-removed"])),
+    "origins": lambda evidence: evidence.origin(
+        pd.Series([*SOURCES, "logos-in-layers", "buk81-removed"])
+    ),
     "without a source": lambda evidence: evidence.without(SOURCES[0]).table("weights"),
     "measuring runs": measuring_runs,
     "measuring runs again": measuring_runs,
@@ -52,14 +76,19 @@ WAYS: dict[str, Callable[[Evidence], Any]] = {
     "shared again": lambda evidence: evidence.computed(("shared",), partial(twice_read, evidence)),
     "coincidence": lambda evidence: coincidence(evidence, MODELS),
     "coincidence again": lambda evidence: coincidence(evidence, MODELS),
-    "left out": lambda evidence: list(own_models_missing(READERS, ("gains", "weights"), (), evidence)),
+    "left out": lambda evidence: list(
+        own_models_missing(READERS, ("gains", "weights"), (), evidence)
+    ),
     "lacking": lambda evidence: lacking(evidence, ["outputs.entropy", "summaries.normed_gain"]),
 }
 
 
 def twice_read(evidence: Evidence) -> list[str]:
     """What is computed of a result that is computed once itself, and of a set beside."""
-    return [str(len(measuring_runs(evidence))), said_of(evidence.named(MEASURED).table("transitions"))]
+    return [
+        str(len(measuring_runs(evidence))),
+        said_of(evidence.named(MEASURED).table("transitions")),
+    ]
 
 
 def said_of(read: Any) -> str:
@@ -95,7 +124,9 @@ def drawn_from_hat(sequences: int = 40, each: int = 2) -> list[tuple[int, tuple[
     names = list(EVERY)
     Random(64).shuffle(names)  # noqa: S311 - it hides nothing
     places = (range(each * seed, each * (seed + 1)) for seed in range(sequences))
-    return [(seed, tuple(names[at % len(names)] for at in chosen)) for seed, chosen in enumerate(places)]
+    return [
+        (seed, tuple(names[at % len(names)] for at in chosen)) for seed, chosen in enumerate(places)
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -111,8 +142,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def world(packages: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """A folder for a history where the package has few rows; fits and curves are functions of rows read anyway."""
+def world(
+    packages: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Path]:
+    """A folder for a history where the package has few rows; fits and curves are functions of rows
+    read anyway."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(judge, "_fitted", lambda *_: None)
     monkeypatch.setattr(judge, "curve_of", rows_of_curve)
@@ -131,7 +165,8 @@ def rows_of_curve(curve: Curve, _rule: object, _test: object, evidence: Evidence
 
 
 class Compared(Stored):
-    """Findings of one claim, or a page; what is kept is made anew all the same, and held against it."""
+    """Findings of one claim, or a page; what is kept is made anew all the same, and held against
+    it."""
 
     def __init__(self, name: str, anew: Evidence) -> None:
         super().__init__(name, "key")
@@ -140,7 +175,11 @@ class Compared(Stored):
         self.stale: list[str] = []
 
     def __call__(
-        self, name: str, evidence: Evidence, make: Callable[[Evidence], Finding], over: Sequence[Finding]
+        self,
+        name: str,
+        evidence: Evidence,
+        make: Callable[[Evidence], Finding],
+        over: Sequence[Finding],
     ) -> Finding:
         kept = self._fresh((name, evidence.name), evidence)
         finding = super().__call__(name, evidence, make, over)
@@ -148,7 +187,9 @@ class Compared(Stored):
             self.compare(f"{name} ({evidence.name})", finding, make(self.anew.named(evidence.name)))
         return finding
 
-    def page(self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]) -> dict[str, bytes]:
+    def page(
+        self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
+    ) -> dict[str, bytes]:
         kept = self._fresh(stored.PAGE, evidence)
         files = super().page(evidence, make)
         if kept is not None:
@@ -159,7 +200,9 @@ class Compared(Stored):
         self.served.append(name)
         made = stored._drawn(anew, {}).finding if isinstance(anew, Finding) else anew
         if as_text(kept) != as_text(decode(json.loads(as_text(made)))):
-            self.stale.append(f"{name}: {first_difference(json.loads(as_text(kept)), json.loads(as_text(made)))}")
+            self.stale.append(
+                f"{name}: {first_difference(json.loads(as_text(kept)), json.loads(as_text(made)))}"
+            )
 
 
 def as_text(value: Any) -> str:
@@ -190,13 +233,16 @@ def ask(name: str, tables: Evidence) -> Compared:
         Readers(READERS, *[""] * 4).judge(evidence, findings)
     else:
         claim_of(CLAIMS[name]).judge(evidence, findings)
-    assert before in ("", stored.digest_of(evidence.selections)), "a report would take for stale what is kept"
+    assert before in ("", stored.digest_of(evidence.selections)), (
+        "a report would take for stale what is kept"
+    )
     findings.write()
     return findings
 
 
 def stale_after(folder: Path, seed: int, names: Sequence[str], kind: str) -> tuple[list[str], int]:
-    """What was served though an empty cache gives another, in a history of a folder; and how much was served."""
+    """What was served though an empty cache gives another, in a history of a folder; and how much
+    was served."""
     history = History(folder, seed)
     stale, served = list[str](), 0
     history.begin()
@@ -212,7 +258,9 @@ def stale_after(folder: Path, seed: int, names: Sequence[str], kind: str) -> tup
 
 
 @pytest.mark.parametrize(("seed", "claim"), QUICK.items())
-def test_what_is_kept_is_what_would_be_made(seed: int, claim: str, world: Callable[..., Path]) -> None:
+def test_what_is_kept_is_what_would_be_made(
+    seed: int, claim: str, world: Callable[..., Path]
+) -> None:
     stale, served = stale_after(world(tiny=True), seed, [READERS, claim], "quick")
     assert not stale, "\n".join(stale)
     assert served, "nothing was kept, so nothing was compared"
@@ -220,7 +268,9 @@ def test_what_is_kept_is_what_would_be_made(seed: int, claim: str, world: Callab
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "names"), drawn_from_hat())
-def test_of_all_claims_and_pages_too(seed: int, names: tuple[str, ...], world: Callable[..., Path]) -> None:
+def test_of_all_claims_and_pages_too(
+    seed: int, names: tuple[str, ...], world: Callable[..., Path]
+) -> None:
     stale, served = stale_after(world(), seed, [READERS, *names], "slow")
     assert not stale, "\n".join(stale)
     assert served, "nothing was kept, so nothing was compared"

@@ -1,4 +1,5 @@
-"""Analyses, claims, studies and pages get rows from `Evidence`, which records them, and in no other way."""
+"""Analyses, claims, studies and pages get rows from `Evidence`, which records them, and in no other
+way."""
 
 from __future__ import annotations
 
@@ -17,16 +18,29 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("analyses", "thermostats/claims", "thermostats/studies", "thermostats/reporting")
 """Whose findings and pages are kept."""
 OPENING = {"open", "read_bytes", "read_text", "iterdir", "glob", "rglob", "is_dir", "shipped_table"}
-OPENING |= {"read_csv", "read_excel", "read_feather", "read_fwf", "read_json", "read_parquet", "read_table"}
+OPENING |= {
+    "read_csv",
+    "read_excel",
+    "read_feather",
+    "read_fwf",
+    "read_json",
+    "read_parquet",
+    "read_table",
+}
 OPENING |= {"ParquetFile", "genfromtxt", "load", "loadtxt"}
 """Calls that open a file or look into a folder."""
 EITHER = "model_rows"
 """A function that takes `Evidence`, or the name of a set, whose rows it then reads by itself."""
-REPORT = "files of a report and of its templates, and the digests of files by which it knows what is stale"
+REPORT = (
+    "files of a report and of its templates, and the digests of files by which it knows what is "
+    "stale"
+)
 ALLOWED = {
     "thermostats/claims/evidence.py": "the one way to rows",
-    "thermostats/claims/calibration.py:table": "levels in simulated worlds, which a page's digest holds by claim",
-    "thermostats/claims/run.py:_analysis": "whether tables are there, for an error, which nobody keeps",
+    "thermostats/claims/calibration.py:table": "levels in simulated worlds, which a page's digest "
+    "holds by claim",
+    "thermostats/claims/run.py:_analysis": "whether tables are there, for an error, which nobody "
+    "keeps",
     "thermostats/claims/shared.py:declared": "causes that the package declares",
     "thermostats/claims/stored.py": "what was kept before",
     "thermostats/claims/study.py:by_law": "scripts, which a page's digest holds",
@@ -34,10 +48,15 @@ ALLOWED = {
     "thermostats/claims/study.py:studies": "installed studies, which are no files of rows",
     "thermostats/claims/template.py:read": "words, which a page's digest holds",
     "thermostats/studies/delia2026/growth.py:": "sentences of the package",
-    "thermostats/studies/nursery/__init__.py:shipped_table": "tables of the study, which `Evidence` alone asks for",
-    "thermostats/studies/nursery/__init__.py:of_third": "sentences of the package, which a page's digest holds",
+    "thermostats/studies/nursery/__init__.py:shipped_table": "tables of the study, which "
+    "`Evidence` alone asks for",
+    "thermostats/studies/nursery/__init__.py:of_third": "sentences of the package, which a page's "
+    "digest holds",
     "thermostats/reporting/pages/index.py:gain_picture": REPORT,
-    **{f"thermostats/reporting/{name}.py": REPORT for name in ("build", "render", "report", "snapshot", "state")},
+    **{
+        f"thermostats/reporting/{name}.py": REPORT
+        for name in ("build", "render", "report", "snapshot", "state")
+    },
 }
 """What opens files all the same, by file or by function, and why that is no second way to rows."""
 
@@ -86,11 +105,16 @@ class Ways(ast.NodeVisitor):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         room = (node.module or "").split(".")[1:2]
-        if not (node.module or "").startswith("thermostats.") or room not in (["tables"], ["measurement"]):
+        if not (node.module or "").startswith("thermostats.") or room not in (
+            ["tables"],
+            ["measurement"],
+        ):
             return
         module = importlib.import_module(str(node.module))
         for each in node.names:
-            value = getattr(module, each.name, None) or importlib.import_module(f"{node.module}.{each.name}")
+            value = getattr(module, each.name, None) or importlib.import_module(
+                f"{node.module}.{each.name}"
+            )
             if isinstance(value, ModuleType):
                 self.modules[each.asname or each.name] = value
             elif callable(value) and takes_a_place(value) and each.name != EITHER:
@@ -102,7 +126,11 @@ class Ways(ast.NodeVisitor):
             self.add(node, f"{of}.{node.attr}")
         if of == "thermostats" and node.attr not in ("__version__", "report"):
             self.add(node, f"thermostats.{node.attr}")
-        hidden = node.attr.startswith("_") and node.attr in dir(Evidence) and not node.attr.startswith("__")
+        hidden = (
+            node.attr.startswith("_")
+            and node.attr in dir(Evidence)
+            and not node.attr.startswith("__")
+        )
         if (hidden or node.attr in HIDDEN) and of != "self":
             self.add(node, f"{of}.{node.attr}")
         self.generic_visit(node)
@@ -142,7 +170,9 @@ def test_rows_are_read_in_one_way() -> None:
             allowed = {file, f"{file}:{function}"} & set(ALLOWED)
             used |= allowed
             others += [f"{file}:{line} {what} in {function or 'the module'}"] * (not allowed)
-    assert others == [], "rows that nobody records: ask `Evidence` for them, and teach it what it lacks"
+    assert others == [], (
+        "rows that nobody records: ask `Evidence` for them, and teach it what it lacks"
+    )
     assert used == set(ALLOWED)
 
 
@@ -161,7 +191,10 @@ def test_functions_of_tables_and_fits_are_told_where_rows_are() -> None:
     for file, source in sources("thermostats/tables", "thermostats/modelling", "thermostats/plots"):
         ways_there = Ways()
         ways_there.visit(ast.parse(source))
-        found |= {file if file in OF_THE_PACKAGE else f"{file}:{function}" for function in ways_there.shipped}
+        found |= {
+            file if file in OF_THE_PACKAGE else f"{file}:{function}"
+            for function in ways_there.shipped
+        }
     assert found == set(OF_THE_PACKAGE)
 
 
@@ -177,7 +210,8 @@ def test_functions_of_tables_and_fits_are_told_where_rows_are() -> None:
         "from thermostats.tables.model_rows import own_models",
         "from thermostats.tables.reading import Selection",
         "from thermostats.tables.export import sources",
-        "from thermostats.tables.model_rows import model_rows\nrows = model_rows('pooled', data='mine')",
+        "from thermostats.tables.model_rows import model_rows\nrows = model_rows('pooled', "
+        "data='mine')",
         "from thermostats.tables.model_rows import model_rows\nrows = model_rows()",
         "from thermostats.tables.model_rows import model_rows\nrows = model_rows(POOLED)",
         "import thermostats\nrows = thermostats.features()",

@@ -46,7 +46,9 @@ def test_interplay_sums_to_zero_over_models_and_over_categories() -> None:
     design = interplay(model, category, 3, 4)
     assert design.T @ design == pytest.approx(np.eye(6))
     for codes in (model, category):
-        assert np.eye(codes.max() + 1)[codes].T @ design == pytest.approx(np.zeros((codes.max() + 1, 6)))
+        assert np.eye(codes.max() + 1)[codes].T @ design == pytest.approx(
+            np.zeros((codes.max() + 1, 6))
+        )
     new = interplay(np.array([0, 3, 3]), np.array([0, 0, 1]), 3, 4)
     assert new[:, 6:].tolist() == [[0, 0], [1, 0], [0, 1]]
     assert not new[1:, :6].any()

@@ -1,6 +1,8 @@
-"""Means of units with estimated errors, drawn exactly: against the sampled laws, on the study's rows and in simulation.
+"""Means of units with estimated errors, drawn exactly: against the sampled laws, on the study's
+rows and in simulation.
 
-The worlds are those of the sampled laws: errors of single prompts are Student-t, and models differ in spread.
+The worlds are those of the sampled laws: errors of single prompts are Student-t, and models differ
+in spread.
 """
 
 from collections.abc import Callable
@@ -27,7 +29,9 @@ LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
 
 def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
-    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3, -0.2], changes=[-0.3, 0.02, 0.4])
+    table = pairs_table(
+        np.random.default_rng(1), levels=[0.5, 0.3, -0.2], changes=[-0.3, 0.02, 0.4]
+    )
     fit = fit_pair_means(table, seed=1)
     assert fit.status == "passed" and fit.draws.exact
     for j, (pair, rows) in enumerate(fit.rows.groupby("pair")):
@@ -35,12 +39,24 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
         assert fit.model.y[[j, j + 3]] == pytest.approx([rows["base"].mean(), line.intercept])
         assert fit.design.slope[j] == pytest.approx(line.slope), pair
     pairs = fit.table("pairs")
-    assert np.log(pairs["ratio"].to_numpy()) == pytest.approx([-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5)
+    assert np.log(pairs["ratio"].to_numpy()) == pytest.approx(
+        [-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5
+    )
     assert pairs["p_sign_changes"].round(2).tolist() == [0, 0, 1]
-    assert fit.table("shown")["here"].sum() == 1 and fit.table("new_pair")["p_sign_changes"].between(0, 1).all()
+    assert (
+        fit.table("shown")["here"].sum() == 1
+        and fit.table("new_pair")["p_sign_changes"].between(0, 1).all()
+    )
     new = fit.predict(pd.DataFrame({"pair": ["b0 → t0", "never seen"]}))
-    assert new["outcome"].tolist() == ["b0 → t0: base", "never seen: base", "b0 → t0: change", "never seen: change"]
-    assert (new.filter(like="_sd").to_numpy()[[1, 3]] > 10 * new.filter(like="_sd").to_numpy()[[0, 2]]).all()
+    assert new["outcome"].tolist() == [
+        "b0 → t0: base",
+        "never seen: base",
+        "b0 → t0: change",
+        "never seen: change",
+    ]
+    assert (
+        new.filter(like="_sd").to_numpy()[[1, 3]] > 10 * new.filter(like="_sd").to_numpy()[[0, 2]]
+    ).all()
 
 
 def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common() -> None:
@@ -55,7 +71,9 @@ def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common()
     y, share = np.log(table["value"]), fit.table("shares").set_index("part")["share"]
     between = y.groupby(table["model_id"]).transform("mean").var(ddof=0) / y.var(ddof=0)
     assert share["model"] == pytest.approx(between, abs=0.03) and share.sum() == pytest.approx(1)
-    within = (y - y.groupby([table["model_id"], table["category"]]).transform("mean")).var(ddof=0) / y.var(ddof=0)
+    within = (y - y.groupby([table["model_id"], table["category"]]).transform("mean")).var(
+        ddof=0
+    ) / y.var(ddof=0)
     assert share["prompt and rest"] == pytest.approx(within, abs=0.03)
 
 
@@ -89,20 +107,32 @@ def test_priors_in_words_are_those_of_the_scales() -> None:
         fit_unit_means(models, "value", scale=0.25, seed=1),
     ]
     for fit in fits:
-        words = {name: prior for name, prior, _ in fit.law.priors if prior.startswith("half-normal")}
-        named = [float(prior[len("half-normal(") : -1]) for names, prior in words.items() for _ in names.split(", ")]
-        assert sorted(named) == pytest.approx(sorted(fit.model.prior.scales), abs=0.005), fit.law.name
+        words = {
+            name: prior for name, prior, _ in fit.law.priors if prior.startswith("half-normal")
+        }
+        named = [
+            float(prior[len("half-normal(") : -1])
+            for names, prior in words.items()
+            for _ in names.split(", ")
+        ]
+        assert sorted(named) == pytest.approx(sorted(fit.model.prior.scales), abs=0.005), (
+            fit.law.name
+        )
 
 
 @pytest.mark.parametrize("fit", [fit_pair_means, fit_rank_means])
 def test_columns_that_a_law_reads_are_needed(fit: Callable[..., Fit]) -> None:
-    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(category="a")
+    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(
+        category="a"
+    )
     with pytest.raises(UsageError, match="no such column"):
         fit(table, seed=1).predict(table[["value"]])
 
 
 def test_one_unit_is_fitted_and_checked_without_leaving_it_out() -> None:
-    table = benchmark_table(np.random.default_rng(1), LEVELS[:1]).assign(y=lambda t: np.log(t["value"]))
+    table = benchmark_table(np.random.default_rng(1), LEVELS[:1]).assign(
+        y=lambda t: np.log(t["value"])
+    )
     fit = fit_unit_means(table, "y", scale=0.25, seed=1)
     gate = fit.check()
     assert gate.passes and "LOO-PIT warned: not asked, since there is one outcome" in gate.reasons
@@ -119,7 +149,11 @@ def test_changes_of_pairs_lie_in_their_intervals_as_often_as_they_say() -> None:
     """Prompts Student-t about their means, changes that go with the base; 60 studies of 5 pairs."""
     rng, inside, crossed = np.random.default_rng(5), [], []
     for seed in range(60):
-        levels, changes, slopes = rng.normal(0, 0.2, 5), rng.normal(0, 0.1, 5), rng.normal(0, 0.5, 5)
+        levels, changes, slopes = (
+            rng.normal(0, 0.2, 5),
+            rng.normal(0, 0.1, 5),
+            rng.normal(0, 0.5, 5),
+        )
         pairs = []
         for level, change, slope in zip(levels, changes, slopes, strict=True):
             base = level + rng.normal(0, 0.1, 25)
@@ -142,7 +176,9 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
         table = benchmark_table(rng, list(levels), noise=0.0)
         spread = dict(zip([f"m{k}" for k in range(5)], np.exp(rng.normal(-3, 0.5, 5)), strict=True))
         noise = rng.standard_t(4, len(table)) * table["model_id"].map(spread).to_numpy()
-        fit = fit_rank_means(table.assign(value=table["value"] * np.exp(noise)), seed=seed, settings=FEW)
+        fit = fit_rank_means(
+            table.assign(value=table["value"] * np.exp(noise)), seed=seed, settings=FEW
+        )
         off = fit.quantities["level"].reshape(-1, 5)
         off = off[:, 1:] - off[:, :1]
         lower, upper = np.quantile(off, [0.03, 0.97], axis=0)
@@ -152,11 +188,16 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
 
 
 def agree(exact: Fit, sampled: Fit, name: str, *, sds: float, rel: float) -> None:
-    """Means within so many posterior standard deviations, these within a factor; n × n of them are compared."""
-    a, b = (fit.quantities[name].reshape(-1, fit.quantities[name].shape[-1]) for fit in (exact, sampled))
+    """Means within so many posterior standard deviations, these within a factor; n × n of them are
+    compared."""
+    a, b = (
+        fit.quantities[name].reshape(-1, fit.quantities[name].shape[-1]) for fit in (exact, sampled)
+    )
     spread = b.std(axis=0)
     off, ratio = np.abs(a.mean(axis=0) - b.mean(axis=0)) / spread, a.std(axis=0) / spread
-    print(f"{name}: off by up to {off.max():.2f} SDs, SD ratio {ratio.min():.2f} to {ratio.max():.2f}")
+    print(
+        f"{name}: off by up to {off.max():.2f} SDs, SD ratio {ratio.min():.2f} to {ratio.max():.2f}"
+    )
     assert off.max() < sds and 1 / rel < ratio.min() and ratio.max() < rel
 
 
@@ -175,7 +216,9 @@ def test_pairs_of_the_study_are_as_the_sampled_law_has_them() -> None:
 @pytest.mark.long
 def test_families_of_the_study_rank_as_in_the_sampled_law() -> None:
     rows = hierarchy.members(published_or_set(shipped_tables(), "last_gain", *LAST_GAIN_FILES))
-    exact, sampled = (fit(rows, order=hierarchy.ORDER, seed=12) for fit in (fit_rank_means, fit_benchmark))
+    exact, sampled = (
+        fit(rows, order=hierarchy.ORDER, seed=12) for fit in (fit_rank_means, fit_benchmark)
+    )
     agree(exact, sampled, "level", sds=1.5, rel=2.0)
     assert exact.probabilities["order"] == pytest.approx(sampled.probabilities["order"], abs=0.05)
     of_models = [fit.quantities["share"][..., 0].mean() for fit in (exact, sampled)]
@@ -185,7 +228,9 @@ def test_families_of_the_study_rank_as_in_the_sampled_law() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_means_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = published_or_set(shipped_tables(), "last_gain", GPT2).assign(y=lambda t: np.log(t["value"]))
+    rows = published_or_set(shipped_tables(), "last_gain", GPT2).assign(
+        y=lambda t: np.log(t["value"])
+    )
     exact = fit_unit_means(rows, "y", scale=0.25, seed=19)
     sampled = fit_means(rows, "y", scale=0.25, seed=19, settings=SHORT)
     agree(exact, sampled, "mean", sds=1.0, rel=2.0)

@@ -21,7 +21,9 @@ def rows(name: str, mean: float, seed: int) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    return pd.concat([rows(name, mean, k) for k, (name, mean) in enumerate(MEANS.items())], ignore_index=True)
+    return pd.concat(
+        [rows(name, mean, k) for k, (name, mean) in enumerate(MEANS.items())], ignore_index=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +39,17 @@ def test_every_mean_is_that_of_the_model_alone(table, fitted):
         alone = fit_line(own, "y", scale=0.25, group="kind", model=None, seed=1)
         for quantity in ("mean", "residual_sd", "group_sd"):
             draws, row = alone.quantities[quantity], summary.loc[f"{quantity}[{name}]"]
-            error = np.hypot(draws.std() / draws.size**0.5, row["sd"] / size[f"{quantity}[{name}]"] ** 0.5)
+            error = np.hypot(
+                draws.std() / draws.size**0.5, row["sd"] / size[f"{quantity}[{name}]"] ** 0.5
+            )
             assert abs(row["mean"] - draws.mean()) < 5 * error, (quantity, name)
             assert row["sd"] == pytest.approx(draws.std(), rel=0.15)
 
 
 @pytest.mark.slow
 def test_means_mix(fitted):
-    """Sampled with their groups' effects they had an effective number of a tenth to a third of the draws."""
+    """Sampled with their groups' effects they had an effective number of a tenth to a third of the
+    draws."""
     means = fitted.convergence()["ess_bulk"].filter(like="mean[")
     assert len(means) == 3 and means.min() > fitted.draws.size / 2
 
@@ -55,7 +60,9 @@ def test_a_group_and_a_model_never_seen_are_drawn_anew(table, fitted):
     predicted = fitted.predict(new)
     assert predicted["y_mean"][1] == pytest.approx(MEANS["low"], abs=0.06)
     assert predicted["y_sd"][0] < predicted["y_sd"][1] < predicted["y_sd"][2]
-    assert predicted["y_sd"][2] == pytest.approx((0.5**2 + 2 * 0.25**2) ** 0.5, rel=0.06)  # the prior's
+    assert predicted["y_sd"][2] == pytest.approx(
+        (0.5**2 + 2 * 0.25**2) ** 0.5, rel=0.06
+    )  # the prior's
 
 
 @pytest.mark.slow
@@ -70,7 +77,10 @@ def test_the_joint_probability_is_the_product(fitted):
 def test_bad_tables_are_refused(table):
     bad = {
         "too few points": (table[table.index % 10 == 0], 0.25),
-        "constant column": (table.assign(y=table["y"].where(table["model_id"] != "low", 1.0)), 0.25),
+        "constant column": (
+            table.assign(y=table["y"].where(table["model_id"] != "low", 1.0)),
+            0.25,
+        ),
         "missing or infinite": (table.assign(y=table["y"].where(table.index > 0)), 0.25),
         "labels are missing": (table.assign(kind=table["kind"].where(table.index > 0)), 0.25),
         "prior scale": (table, 0.0),

@@ -1,11 +1,19 @@
-"""A population inside a PyMC model has the prior that it states, in whatever coordinates it is sampled."""
+"""A population inside a PyMC model has the prior that it states, in whatever coordinates it is
+sampled."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from thermostats.modelling.populations import effects, informed_share, members, population, populations, several_members
+from thermostats.modelling.populations import (
+    effects,
+    informed_share,
+    members,
+    population,
+    populations,
+    several_members,
+)
 from thermostats.modelling.sampling import Sampled
 
 N, SIZE = 3, 8
@@ -22,8 +30,14 @@ def model(data: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [0.4, 0.0, 1.0])
 def test_levels_have_their_mean_and_covariance_seen_or_not(weight: float) -> None:
-    """Levels are N(m, 0.5²), m ~ N(2, 1.5²): every variance 2.5, every covariance with another and with m 2.25."""
-    data = {**members(N, SIZE), "mean_sd": np.asarray(1.5), "scale": np.asarray(0.5), "y_observed": np.zeros(2)}
+    """Levels are N(m, 0.5²), m ~ N(2, 1.5²): every variance 2.5, every covariance with another and
+    with m 2.25."""
+    data = {
+        **members(N, SIZE),
+        "mean_sd": np.asarray(1.5),
+        "scale": np.asarray(0.5),
+        "y_observed": np.zeros(2),
+    }
     data |= {"level_told": np.asarray(weight), "effect_told": np.full(SIZE, weight)}
     draws = Sampled(declare=model, data=data).from_prior(40_000, np.random.default_rng(1))
     both = np.column_stack([draws["level"], draws["level_mean"]])
@@ -42,7 +56,8 @@ def several(data: Any) -> None:
 
 
 def test_levels_of_several_populations_know_nothing_of_one_another() -> None:
-    """Levels of k are N(m_k, s_k²), m_k ~ N(0, 1.5²); the last two are of populations 0 and 2, and not seen."""
+    """Levels of k are N(m_k, s_k²), m_k ~ N(0, 1.5²); the last two are of populations 0 and 2, and
+    not seen."""
     of, sds = np.array([0, 1, 0, 1, 0, 1, 0, 2]), np.array([0.5, 1.0, 2.0])
     data = {**several_members(of, 6, 3, 8), "mean_sd": np.asarray(1.5), "y_observed": np.zeros(2)}
     draws = Sampled(declare=several, data=data).from_prior(40_000, np.random.default_rng(1))

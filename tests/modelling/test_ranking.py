@@ -26,7 +26,9 @@ def fitted(table):
 
 def test_an_order_is_that_of_the_models_there_are(table) -> None:
     drawn = {name: np.full((2, 5), float(k)) for k, name in enumerate(["m0", "m1", "m2"])}
-    assert in_order(["m0", "m1", "m2"], drawn).all() and in_order(["m0", "absent", "m2"], drawn).all()
+    assert (
+        in_order(["m0", "m1", "m2"], drawn).all() and in_order(["m0", "absent", "m2"], drawn).all()
+    )
     assert not in_order(["m1", "m0"], drawn).any()
     with pytest.raises(KeyError):
         in_order(["m0", "absent"], drawn)
@@ -43,9 +45,14 @@ def test_levels_ranks_and_orders_are_recovered(fitted):
     assert fitted.probabilities["order"] > 0.999
     assert fitted.warnings[0] == "one model per lab: an order of models is not yet one of labs"
     assert ranked.loc["m0", "p_rank_1"] > 0.999 and ranked.loc["m0", "p_dampens"] > 0.99
-    assert ranked.loc[["m2", "m3"], ["p_rank_3", "p_rank_4"]].sum().sum() == pytest.approx(2, abs=0.01)
+    assert ranked.loc[["m2", "m3"], ["p_rank_3", "p_rank_4"]].sum().sum() == pytest.approx(
+        2, abs=0.01
+    )
     assert ranked.filter(like="p_rank").sum(axis=1).to_numpy() == pytest.approx(np.ones(4))
-    assert fitted.plot().has_data() and fitted.to_dict()["tables"]["order"][0] == {"rank": 1, "model_id": "m0"}
+    assert fitted.plot().has_data() and fitted.to_dict()["tables"]["order"][0] == {
+        "rank": 1,
+        "model_id": "m0",
+    }
 
 
 @pytest.mark.slow
@@ -75,12 +82,19 @@ def test_checks_and_predictions(table, fitted):
 @pytest.mark.slow
 @pytest.mark.long
 def test_calibrated(fitted):
-    """Half the prior scales: at the full ones residual scales of a hundredth and of 40% occur side by side."""
+    """Half the prior scales: at the full ones residual scales of a hundredth and of 40% occur side
+    by side."""
     model = fitted.law.alternatives["half the prior scales"].of(fitted.rows).model
 
     def read(values):
-        named = {name: values[name] for name in ("level_mean", "apart", "log_sigma_mean", "sigma_spread", "prompt SD")}
-        return named | {"level of m0": values["level"][..., 0], "scale of m3": values["log_sigma"][..., 3]}
+        named = {
+            name: values[name]
+            for name in ("level_mean", "apart", "log_sigma_mean", "sigma_spread", "prompt SD")
+        }
+        return named | {
+            "level of m0": values["level"][..., 0],
+            "scale of m3": values["log_sigma"][..., 3],
+        }
 
     by_quantity = ranks(model, read, 60, seed=2, settings=SHORT)
     for name, rank in by_quantity.items():
@@ -95,5 +109,7 @@ def test_normal_errors_are_another_law_on_the_same_rows(fitted):
     mean = values["level"][:, model.data["model"]] + values["effects"] @ model.data["design"].T
     scale = np.exp(values["log_sigma"])[:, model.data["model"]]
     normal, t = stats.norm(mean, 2**0.5 * scale), stats.t(4, mean, scale)
-    assert model.log_likelihood(values) == pytest.approx(normal.logpdf(model.observed), rel=1e-3, abs=0.02)
+    assert model.log_likelihood(values) == pytest.approx(
+        normal.logpdf(model.observed), rel=1e-3, abs=0.02
+    )
     assert fitted.model.log_likelihood(values) == pytest.approx(t.logpdf(model.observed))

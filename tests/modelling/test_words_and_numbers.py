@@ -1,4 +1,5 @@
-"""Of every law: priors in words are those that are drawn, quantities are named for what is in them."""
+"""Of every law: priors in words are those that are drawn, quantities are named for what is in
+them."""
 
 from __future__ import annotations
 
@@ -118,7 +119,11 @@ PARTS: Mapping[str, str | Mapping[str, str]] = {
     "envelope": {"m": "m", "beta": "β: frontier_beta", "below": "ω: below", "noise": "η: noise"},
     "share": {"mu": "μ", "tau": "τ: tau"},
     "share, one group": {"mu": "μ", "tau": ": tau"},
-    "means": {"group_average": "a_m", "group_sd": "τ_m: group_sd", "residual_sd": "σ_m: residual_sd"},
+    "means": {
+        "group_average": "a_m",
+        "group_sd": "τ_m: group_sd",
+        "residual_sd": "σ_m: residual_sd",
+    },
     "invariance": {
         "level_average": "m",
         "change_average": "Δ",
@@ -148,7 +153,8 @@ PARTS: Mapping[str, str | Mapping[str, str]] = {
     "lineage, levels": LINEAGE | LEVELS,
     "lineage, instruments": LINEAGE | DESCENT | REPEATED,
 }
-"""Part of a model: symbol of its prior, and the quantities that are it; as a line, parts in the model's order."""
+"""Part of a model: symbol of its prior, and the quantities that are it; as a line, parts in the
+model's order."""
 WORDS = {
     "N": "N({:.3g}, {:.3g}²)",
     "half-normal": "half-normal({:.3g})",
@@ -211,7 +217,10 @@ def read_declared(model: Sampled) -> dict[str, Prior]:
 
     Raw levels of a population are none, which `test_populations` holds.
     """
-    pt, graph = importlib.import_module("pytensor.tensor"), importlib.import_module("pytensor.graph.replace")
+    pt, graph = (
+        importlib.import_module("pytensor.tensor"),
+        importlib.import_module("pytensor.graph.replace"),
+    )
     variables = model.structure.model.free_RVs
     nothing = {variable: pt.zeros(variable.type.shape, variable.dtype) for variable in variables}
     priors: dict[str, Prior] = {}
@@ -223,7 +232,9 @@ def read_declared(model: Sampled) -> dict[str, Prior]:
         numbers = [np.unique(array.eval(mode=interpreted())) for array in arrays]
         assert all(len(each) == 1 for each in numbers)
         size = int(np.prod(variable.type.shape))
-        priors[variable.name] = name_distribution(operation.name, np.concatenate(numbers).tolist(), size)
+        priors[variable.name] = name_distribution(
+            operation.name, np.concatenate(numbers).tolist(), size
+        )
     if "freedom" in model.data:
         estimated = (model.data["freedom"] < NEAR_INFINITE).any()
         priors["errors"] = ESTIMATED if estimated else KNOWN
@@ -286,17 +297,24 @@ def simplify(text: str) -> str:
 
 @pytest.mark.parametrize("law", FITS)
 def test_the_priors_in_words_are_those_that_are_drawn(law: str) -> None:
-    """Of all parts; what has no symbol stands in the equations, or is an effect in units of its scale, or nothing."""
+    """Of all parts; what has no symbol stands in the equations, or is an effect in units of its
+    scale, or nothing."""
     fit = plan_fit(law)
     drawn = read_priors(fit, fit.law)
     symbols = {part: symbol for part, (symbol, _) in name_parts(law, drawn).items() if symbol}
     printed = []
     for several, text, _ in fit.law.priors:
         printed += [(symbol, simplify(text)) for symbol in several.split(", ")]
-    stated = [(symbol, write_prior(drawn[part])) for part, symbol in symbols.items() if part in drawn]
+    stated = [
+        (symbol, write_prior(drawn[part])) for part, symbol in symbols.items() if part in drawn
+    ]
     assert sorted(printed) == sorted(stated)
     equations = simplify(" ".join(fit.law.equations))
-    rest = [prior for part, prior in drawn.items() if part not in symbols and prior not in (EFFECT, NOTHING)]
+    rest = [
+        prior
+        for part, prior in drawn.items()
+        if part not in symbols and prior not in (EFFECT, NOTHING)
+    ]
     assert [prior for prior in rest if write_prior(prior) not in equations] == []
 
 
@@ -304,7 +322,9 @@ def test_the_priors_in_words_are_those_that_are_drawn(law: str) -> None:
 def test_half_and_twice_the_prior_scales_are_those_of_every_part(law: str) -> None:
     fit = plan_fit(law)
     drawn = read_priors(fit, fit.law)
-    known = [part for part, (symbol, _) in name_parts(law, drawn).items() if symbol and part in drawn]
+    known = [
+        part for part, (symbol, _) in name_parts(law, drawn).items() if symbol and part in drawn
+    ]
     for name, factor in WIDER.items():
         if name in fit.law.alternatives:
             wider = read_priors(fit, fit.law.alternatives[name])
@@ -335,7 +355,8 @@ def test_the_quantities_of_every_alternative_are_named_for_what_is_in_them(law: 
 
 
 def mark_parts(design: Design) -> tuple[dict[str, Array], dict[str, float]]:
-    """Draws in which every coefficient, scale or variable has a value of its own, and these values."""
+    """Draws in which every coefficient, scale or variable has a value of its own, and these
+    values."""
     before = design.model.from_prior(2, np.random.default_rng(1))
     values = {name: drawn[None] for name, drawn in before.items()}
     model = design.model.nodes[0] if isinstance(design.model, Mixture) else design.model

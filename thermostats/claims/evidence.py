@@ -1,4 +1,5 @@
-"""The rows that an analysis reads: tables under a named selection, with a record of every selection."""
+"""The rows that an analysis reads: tables under a named selection, with a record of every
+selection."""
 
 from __future__ import annotations
 
@@ -22,7 +23,17 @@ from thermostats.tables.model_rows import own_models
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import EXTERNAL, NURSERY
 
-__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
+__all__ = [
+    "EXTERNAL",
+    "MEASURED",
+    "POOLED",
+    "PUBLISHED",
+    "ROWS",
+    "SETS",
+    "TIMINGS",
+    "VIEWS",
+    "Evidence",
+]
 T = TypeVar("T")
 ROWS: Mapping[str, frozenset[str]] = {
     NURSERY: frozenset({NURSERY}),
@@ -31,12 +42,13 @@ ROWS: Mapping[str, frozenset[str]] = {
     "study and measured": frozenset({PUBLISHED, NURSERY, MEASURED}),
     "study, external and measured": frozenset({PUBLISHED, NURSERY, MEASURED, EXTERNAL, POOLED}),
 }
-"""What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that its findings and
-views may then have. A user's rows are measured ones."""
+"""What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that
+its findings and views may then have. A user's rows are measured ones."""
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")
-"""Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to data/timings."""
+"""Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to
+data/timings."""
 
 
 class ReadLog:
@@ -57,10 +69,12 @@ class ReadLog:
 
 
 class Evidence(Selection):
-    """The rows of a data folder as an analysis sees them: the one way to them, which records every selection.
+    """The rows of a data folder as an analysis sees them: the one way to them, which records every
+    selection.
 
-    Whatever a finding depends on in a folder is a selection with a name: rows of a table, and what stands `BESIDE` the
-    tables. The name says how it is read, so that what was recorded can be read again and compared.
+    Whatever a finding depends on in a folder is a selection with a name: rows of a table, and what
+    stands `BESIDE` the tables. The name says how it is read, so that what was recorded can be read
+    again and compared.
     """
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
@@ -82,19 +96,23 @@ class Evidence(Selection):
         return other
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        """Rows as `Selection.table` hands them out, recorded; tables of studies and TIMINGS are read too."""
+        """Rows as `Selection.table` hands them out, recorded; tables of studies and TIMINGS are
+        read too."""
         return self._hand_out([name, equals, *[self.name] * bool(self.name)])
 
     def own_models(self) -> pd.DataFrame:
-        """The user's own rows of the table `models`, of any modality; none where the folder is the package's."""
+        """The user's own rows of the table `models`, of any modality; none where the folder is the
+        package's."""
         return self._hand_out([OWN_MODELS, {}])
 
     def external_sources(self) -> pd.DataFrame:
-        """The sources that say in a `source.toml` where their figures come from, with the columns of `Source`."""
+        """The sources that say in a `source.toml` where their figures come from, with the columns
+        of `Source`."""
         return self._hand_out([EXTERNAL_SOURCES, {}])
 
     def folder(self) -> Path:
-        """The data folder, for whoever names it in a sentence: that is then of this folder alone."""
+        """The data folder, for whoever names it in a sentence: that is then of this folder
+        alone."""
         self._hand_out([FOLDER, {}])
         return self._folder
 
@@ -105,15 +123,18 @@ class Evidence(Selection):
         return other
 
     def without(self, source: str) -> Evidence:
-        """The same set without the rows of one source; what it hands out is recorded as rows of the whole set."""
+        """The same set without the rows of one source; what it hands out is recorded as rows of the
+        whole set."""
         other = self.named(self.name)
         other.left_out = source
         return other
 
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], T]) -> T:
-        """What `compute` gives, made once for all that ask; the selections that it read are recorded for each of them.
+        """What `compute` gives, made once for all that ask; the selections that it read are
+        recorded for each of them.
 
-        key: tells it from all else that is computed of this evidence. What raises is computed again.
+        key: tells it from all else that is computed of this evidence. What raises is computed
+        again.
         """
         place = (self.name, self.left_out, *key)
         if place not in self._results:
@@ -130,7 +151,8 @@ class Evidence(Selection):
         return sorted(set(self.origin(runs.loc[runs["model_id"].isin(list(models)), "source"])))
 
     def recording(self) -> AbstractContextManager[dict[str, str]]:
-        """Selections handed out meanwhile, by name; they are recorded afterwards as all others are."""
+        """Selections handed out meanwhile, by name; they are recorded afterwards as all others
+        are."""
         return self._log.recording()
 
     def record(self, selections: Mapping[str, str]) -> None:
@@ -146,7 +168,8 @@ class Evidence(Selection):
         return any(self._digest(selection) != digest for selection, digest in selections.items())
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
-        """Rows of a selection, by table, columns and set of evidence: no row leaves the folder in another way."""
+        """Rows of a selection, by table, columns and set of evidence: no row leaves the folder in
+        another way."""
         selection = json.dumps(parts, sort_keys=True)
         rows = self._rows_of(parts)
         if selection not in self._digests and not self.left_out:
@@ -158,7 +181,9 @@ class Evidence(Selection):
         """SHA-256 of the rows of a selection of the whole set, as they are now."""
         if selection not in self._digests:
             parts = json.loads(selection)
-            self._digests[selection] = digest_of(self.fork().named("".join(parts[2:]))._rows_of(parts))
+            self._digests[selection] = digest_of(
+                self.fork().named("".join(parts[2:]))._rows_of(parts)
+            )
         return self._digests[selection]
 
     def _rows_of(self, parts: list[Any]) -> pd.DataFrame:
@@ -193,7 +218,9 @@ def _folder(folder: Path) -> pd.DataFrame:
     return pd.DataFrame({FOLDER: [str(folder)]})
 
 
-OWN_MODELS, EXTERNAL_SOURCES, FOLDER = "own models", "external sources", "folder"
+OWN_MODELS = "own models"
+EXTERNAL_SOURCES = "external sources"
+FOLDER = "folder"
 BESIDE: Mapping[str, Callable[[Path], pd.DataFrame]] = {
     OWN_MODELS: _own_models,
     EXTERNAL_SOURCES: _external_sources,
@@ -227,10 +254,11 @@ STUDY = "the study's files"
 
 
 def coincidence(evidence: Evidence, models: Collection[str]) -> str:
-    """A sentence that names labs which one source alone measured; empty in a set of one source, and where none is.
+    """A sentence that names labs which one source alone measured; empty in a set of one source, and
+    where none is.
 
-    models: those that a question reads. What holds of such a lab holds of its source as well. Labs are new that the
-    study did not measure.
+    models: those that a question reads. What holds of such a lab holds of its source as well. Labs
+    are new that the study did not measure.
     """
     if len(evidence.sources(models)) < 2:
         return ""
@@ -241,17 +269,27 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
         return ""
     new = {lab for lab, sources in by_lab.items() if PUBLISHED not in sources}
     if PUBLISHED in every and new and new <= set(alone) and len({alone[lab] for lab in new}) == 1:
-        sentence = f"In this set every new lab comes from one source: {listed(sorted(new))} from {alone[min(new)]}."
+        sentence = (
+            f"In this set every new lab comes from one source: {listed(sorted(new))} from "
+            f"{alone[min(new)]}."
+        )
     else:
-        by_source = {source: sorted(lab for lab in alone if alone[lab] == source) for source in sorted(alone.values())}
-        parts = [f"{listed(labs)} by {STUDY if source == PUBLISHED else source}" for source, labs in by_source.items()]
+        by_source = {
+            source: sorted(lab for lab in alone if alone[lab] == source)
+            for source in sorted(alone.values())
+        }
+        parts = [
+            f"{listed(labs)} by {STUDY if source == PUBLISHED else source}"
+            for source, labs in by_source.items()
+        ]
         counted = f"{len(alone)} of {plural(len(by_lab), 'lab')}"
         sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
     return f"{sentence} What sets such a lab apart may be due to its source."
 
 
 def sources_by_lab(evidence: Evidence, models: Collection[str]) -> pd.Series:
-    """Who measured each lab's models, as sets of sources by lab: those with rows of gains or of weights."""
+    """Who measured each lab's models, as sets of sources by lab: those with rows of gains or of
+    weights."""
     runs = measuring_runs(evidence)
     runs = runs[runs["model_id"].isin(list(models))]
     return evidence.origin(runs["source"]).groupby(runs["heritage"]).agg(set)
@@ -263,13 +301,18 @@ def measuring_runs(evidence: Evidence) -> pd.DataFrame:
 
 
 def _measuring_runs(evidence: Evidence) -> pd.DataFrame:
-    rows = [evidence.table("layers", position=LAST), evidence.table("weights"), evidence.table("summaries")]
+    rows = [
+        evidence.table("layers", position=LAST),
+        evidence.table("weights"),
+        evidence.table("summaries"),
+    ]
     runs = evidence.table("runs")
     return runs[runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))]
 
 
 def lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:
-    """Columns, as `table.column`, of which a set has no value; of gains those at the last token count.
+    """Columns, as `table.column`, of which a set has no value; of gains those at the last token
+    count.
 
     Of the table summaries a column stands for an estimand, such as `summaries.normed_gain`.
     """

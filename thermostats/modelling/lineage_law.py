@@ -1,7 +1,9 @@
-"""ȳ_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i: rows of models on a tree, laid out for the exact engine.
+"""ȳ_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i: rows of models on a tree, laid out for
+the exact engine.
 
-Descent is a block like any other, its basis the sources of drift (`lineage_processes`), centred over models and scaled
-to unit expected variance. On a star of labs that is the block of labs of the heritage model.
+Descent is a block like any other, its basis the sources of drift (`lineage_processes`), centred
+over models and scaled to unit expected variance. On a star of labs that is the block of labs of the
+heritage model.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ from thermostats.modelling import laws
 from thermostats.modelling.columns import columns_of
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, Shares, scales_of
-from thermostats.modelling.heritage.law import OWN, POPULATION_MEAN, block_sds, group_basis, scaled_map
+from thermostats.modelling.heritage.law import (
+    OWN,
+    POPULATION_MEAN,
+    block_sds,
+    group_basis,
+    scaled_map,
+)
 from thermostats.modelling.laws import LOG, Design, Regressors
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
@@ -40,17 +48,19 @@ DENSE = 400
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """One block of descent: sources, which of them are its own, and how models' rows are centred, scaled and turned.
+    """One block of descent: sources, which of them are its own, and how models' rows are centred,
+    scaled and turned.
 
-    Of its sources only the axes along which the models of the fit differ enter it; ancestors and new models have what
-    is at right angles to these besides, of which the fit says nothing.
+    Of its sources only the axes along which the models of the fit differ enter it; ancestors and
+    new models have what is at right angles to these besides, of which the fit says nothing.
     """
 
     sources: Sources
     mask: Any
     mean: Array
     unit: float
-    """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the block's."""
+    """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the
+    block's."""
     axes: Array
     """Sources × axes, orthonormal."""
 
@@ -67,14 +77,17 @@ class Drift:
         return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
 
     def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]) -> Array:
-        """Basis of models: the axes and, where some are new, what lies besides and what is their own."""
+        """Basis of models: the axes and, where some are new, what lies besides and what is their
+        own."""
         tree = self.sources.tree
         new = [name for name in models if name not in tree]
         if not new:
             held = self.sources.rows[[tree.place(name) for name in models]]
             return np.asarray(self.scaled(held) @ self.axes)
         columns_of(rows, "parent")
-        parents, rows_found, length = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
+        parents = rows["parent"].astype(str).to_numpy()
+        rows_found = []
+        length = np.zeros((len(models), len(new)))
         for i, name in enumerate(models):
             if name in tree:
                 rows_found.append(self.sources.rows[tree.place(name)])
@@ -101,7 +114,8 @@ class Drift:
 
 
 def _axes(scaled: Array) -> Array:
-    """Orthonormal axes along which rows differ, sources × axes; of many rows by their products, which is faster."""
+    """Orthonormal axes along which rows differ, sources × axes; of many rows by their products,
+    which is faster."""
     if len(scaled) <= DENSE:
         _, s, right = np.linalg.svd(scaled, full_matrices=False)
         return np.asarray(right[s > 1e-9 * s[0]].T)
@@ -111,22 +125,28 @@ def _axes(scaled: Array) -> Array:
 
 
 def branch_below(tree: Tree, parent: str) -> float:
-    """Length of a branch to a new model below a node, so that it stands as high as the models there do, or all."""
+    """Length of a branch to a new model below a node, so that it stands as high as the models there
+    do, or all."""
     place = tree.place(parent)
     children = [i for i, parents in enumerate(tree.parents) if place in parents]
     if not children:
         return float(np.median(tree.lengths[1:]))
-    heights, below = tree.heights, {place}
+    heights = tree.heights
+    below = {place}
     tips = set(tree.tips)
     for i, parents in enumerate(tree.parents):
         if below & set(parents):
             below.add(i)
-    return max(float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]), 1e-9)
+    return max(
+        float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]),
+        1e-9,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlongTree(Gaussian):
-    """A Gaussian model with an intercept, one block of which drifts along a tree; its errors count as exact."""
+    """A Gaussian model with an intercept, one block of which drifts along a tree; its errors count
+    as exact."""
 
     LEAVES_OUT: ClassVar = False
 
@@ -145,9 +165,10 @@ class AlongTree(Gaussian):
     def rows(self, which: NDArray[np.bool_]) -> AlongTree:
         """The same model of some of the outcomes."""
         fewer = super().rows(which)
-        assert isinstance(fewer, AlongTree)  # noqa: S101 - made by `replace`
+        assert isinstance(fewer, AlongTree)  # noqa: S101
         pruning = replace(self.pruning, models=self.pruning.models[which])
-        rows, common = self.rows_of_sources[which], self.common[which]
+        rows = self.rows_of_sources[which]
+        common = self.common[which]
         return replace(fewer, pruning=pruning, rows_of_sources=rows, common=common)
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
@@ -160,20 +181,24 @@ class AlongTree(Gaussian):
         log_det, cross = self.pruning.many(np.column_stack([self._low, self.y]), k, noise)
         grown, moved = self._by_low(inner, cross)
         quadratic = cross[:, -1, -1] - (cross[:, :-1, -1] * moved).sum(axis=1)
-        return np.asarray(-0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic))
+        return np.asarray(
+            -0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic)
+        )
 
     def _by_low(self, inner: Array, cross: Array) -> tuple[Array, Array]:
         """log|I + MG| and (I + MG)⁻¹Mg, G = U'V₀⁻¹U and g = U'V₀⁻¹ of the last column."""
         matrix = np.eye(inner.shape[1]) + inner @ cross[:, :-1, :-1]
         right = inner @ cross[:, :-1, -1:]
-        return np.asarray(np.linalg.slogdet(matrix)[1]), np.asarray(np.linalg.solve(matrix, right)[..., 0])
+        return np.asarray(np.linalg.slogdet(matrix)[1]), np.asarray(
+            np.linalg.solve(matrix, right)[..., 0]
+        )
 
     def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of everything given θ."""
         parts = [self._drawn(part, rng) for part in self._parts(theta)]
-        return {name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)} | {
-            "scale": np.exp(theta)
-        }
+        return {
+            name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)
+        } | {"scale": np.exp(theta)}
 
     def _drawn(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
         (k, noise, inner), scale, size = self._scales(theta), scales_of(self, theta), len(theta)
@@ -199,7 +224,8 @@ class AlongTree(Gaussian):
         """k, the variances of what is no drift, draws × n, and M."""
         scale = scales_of(self, theta)
         places = {name: np.square(scale[:, place]) for place, name in enumerate(self.blocks)}
-        k, noise = places[self.along] / self.drift.unit**2, np.square(scale[:, -1:]) + np.square(self.error)
+        k = places[self.along] / self.drift.unit**2
+        noise = np.square(scale[:, -1:]) + np.square(self.error)
         inner = np.zeros((len(theta), self._low.shape[1], self._low.shape[1]))
         inner[:, 0, 0] = float(self.sd[0]) ** 2 + k * self.mean_common
         inner[:, 0, 1] = inner[:, 1, 0] = -k
@@ -217,7 +243,9 @@ class AlongTree(Gaussian):
     @cached_property
     def _low(self) -> Array:
         """U."""
-        return np.column_stack([np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)])
+        return np.column_stack(
+            [np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)]
+        )
 
     def _parts(self, theta: Array) -> Iterator[Array]:
         numbers = len(theta) * self.pruning.parent.size * (self._low.shape[1] + 1)
@@ -225,7 +253,8 @@ class AlongTree(Gaussian):
 
 
 def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> AlongTree:
-    """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors count as exact."""
+    """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors
+    count as exact."""
     tree = drift.sources.tree
     held = drift.sources.rows[[tree.place(name) for name in names]][:, drift.mask]
     common = held @ drift.mean
@@ -245,7 +274,8 @@ def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> A
     )
 
 
-INSTRUMENT, REPEAT = "instrument", "repeat"
+INSTRUMENT = "instrument"
+REPEAT = "repeat"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,7 +316,8 @@ class Lineage:
         held: tuple[str, ...],
         clades: NDArray[np.int64] | None = None,
     ) -> LineageDesign:
-        """Rows in the units of a fit that held these models; others hang on the node that their `parent` names."""
+        """Rows in the units of a fit that held these models; others hang on the node that their
+        `parent` names."""
         models = list(dict.fromkeys(rows["model_id"].astype(str)))
         of, (x, columns) = _places(rows, models), self._numbers(rows)
         fixed = {name: (x - units.centre) @ units.maps[name] for name in self.blocks}
@@ -295,9 +326,15 @@ class Lineage:
             labels = rows[self.instrument].astype(str)
             new = sorted(set(labels) - set(levels.index))
             levels = pd.concat([levels, pd.Series(0.0, index=new)]) if new else levels
-            fixed[INSTRUMENT] = group_basis(levels.index.get_indexer(labels), levels.to_numpy(np.float64))
-        made = [{name: each.rows_of(models, rows, of)[of] for name, each in drift.items()} for drift in drifts]
-        singles, nodes = self._own(models, of, held), [bases | fixed for bases in made]  # of every node of the process
+            fixed[INSTRUMENT] = group_basis(
+                levels.index.get_indexer(labels), levels.to_numpy(np.float64)
+            )
+        made = [
+            {name: each.rows_of(models, rows, of)[of] for name, each in drift.items()}
+            for drift in drifts
+        ]
+        singles = self._own(models, of, held)
+        nodes = [bases | fixed for bases in made]  # of every node of the process
         gaussians = tuple(self._gaussian(rows, bases | singles) for bases in nodes)
         model: Gaussian | Mixture = gaussians[0]
         if len(gaussians) > 1:
@@ -309,7 +346,9 @@ class Lineage:
             outcomes=tuple(rows["model_id"].astype(str)),
             scale=LOG,
             covariates=columns,
-            regressors=Regressors(x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=clades),
+            regressors=Regressors(
+                x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=clades
+            ),
             lineage=self,
             units=replace(units, shares=levels),
             drifts=drifts,
@@ -320,8 +359,13 @@ class Lineage:
         )
 
     def pruned(self, models: Sequence[str]) -> bool:
-        """Whether the fit goes along the tree: of many models, each with one row, that Brownian motion relates."""
-        return len(models) > DENSE and self.process == BROWNIAN and not (self.repeated or self.tree.merges)
+        """Whether the fit goes along the tree: of many models, each with one row, that Brownian
+        motion relates."""
+        return (
+            len(models) > DENSE
+            and self.process == BROWNIAN
+            and not (self.repeated or self.tree.merges)
+        )
 
     def without(self, *names: str) -> Lineage:
         """The law without some blocks, or without descent."""
@@ -358,7 +402,9 @@ class Lineage:
             maps[name][at] = by
         return maps
 
-    def _own(self, models: Sequence[str], of: NDArray[np.int64], held: Sequence[str]) -> dict[str, Array]:
+    def _own(
+        self, models: Sequence[str], of: NDArray[np.int64], held: Sequence[str]
+    ) -> dict[str, Array]:
         """What is the single model's own, where its rows repeat; else it is the residual."""
         if not self.repeated:
             return {}
@@ -373,7 +419,9 @@ class Lineage:
             X=np.ones((len(rows), 1)),
             sd=np.array([2 * self.total_sd]),
             blocks={f"u_{name}": basis for name, basis in bases.items()},
-            prior=Shares(total=self.total_sd, number=len(bases) + 1, concentration=self.concentration),
+            prior=Shares(
+                total=self.total_sd, number=len(bases) + 1, concentration=self.concentration
+            ),
             error=rows.get("error", missing).to_numpy(dtype=np.float64),
             freedom=freedom if np.isfinite(freedom).any() else None,
         )
@@ -381,7 +429,8 @@ class Lineage:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LineageUnits:
-    """What the rows of a fit fix: centre and maps of their numbers, and every instrument's share of the rows."""
+    """What the rows of a fit fix: centre and maps of their numbers, and every instrument's share of
+    the rows."""
 
     centre: Array
     maps: Mapping[str, Array]
@@ -425,15 +474,22 @@ def descended(design: LineageDesign, values: Mapping[str, Array]) -> Array:
 
 
 def descended_at(
-    design: LineageDesign, values: Mapping[str, Array], where: Callable[[Drift], tuple[Array, Array]], size: int
+    design: LineageDesign,
+    values: Mapping[str, Array],
+    where: Callable[[Drift], tuple[Array, Array]],
+    size: int,
 ) -> Array:
-    """Contribution of descent at places that a drift names, such as its nodes, … × size; the rest is drawn."""
+    """Contribution of descent at places that a drift names, such as its nodes, … × size; the rest
+    is drawn."""
     rng = np.random.default_rng(0)
 
     def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
         inside, besides = where(design.drifts[k][name])
         fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
-        return np.asarray(values[f"u_{name}"][at] @ inside.T + values["scale"][at][:, [place]] * (fresh @ besides.T))
+        return np.asarray(
+            values[f"u_{name}"][at] @ inside.T
+            + values["scale"][at][:, [place]] * (fresh @ besides.T)
+        )
 
     return _by_process(design, values, size, drawn)
 
@@ -466,7 +522,8 @@ def contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[st
 
 
 def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, error: Array) -> Array:
-    """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn given all else."""
+    """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn
+    given all else."""
     parts = contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
@@ -474,16 +531,17 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
         return np.asarray(centre + values[f"u_{OWN}"] @ design.alone[OWN].T)
     variance = np.square(values["scale"][..., -1:])
     weight = variance / (variance + np.square(values.get("error", error)))
-    noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(0).standard_normal(
-        centre.shape
-    )
+    noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(
+        0
+    ).standard_normal(centre.shape)
     return np.asarray(centre + weight * (y - instrument - centre) + noise)
 
 
 def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Standard deviations over models, shares of variance, λ and what the process has besides."""
     lineage = design.lineage
-    parts, square = contributions(values, design), np.square(values["scale"])
+    parts = contributions(values, design)
+    square = np.square(values["scale"])
     names = list(design.nodes[0]) + list(design.alone) + [REPEAT if design.alone else OWN]
     by = {name: square[..., k] for k, name in enumerate(names)}
     descents = list(design.drifts[0])
@@ -494,20 +552,32 @@ def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, 
         } | {f"{DESCENT}_{name}": by[name] for name in descents if name != DESCENT}
     counted = [name for name in (DESCENT, *lineage.blocks, OWN) if name in by]
     total = sum(by[name] for name in counted)
-    drawn = block_sds(parts) | {f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by}
+    drawn = block_sds(parts) | {
+        f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by
+    }
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
     drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
     if lineage.process:
-        drawn[POPULATION_MEAN] = drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
+        drawn[POPULATION_MEAN] = (
+            drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
+        )
     if lineage.process and lineage.process != LEVELS:
         drawn |= _of_process(values, design, by)
     return drawn
 
 
-def _of_process(values: Mapping[str, Array], design: LineageDesign, by: Mapping[str, Array]) -> dict[str, Array]:
-    """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life, of siblings r's."""
-    drifts, lineage = design.drifts, design.lineage
-    which = values["node"].astype(np.int64) if "node" in values else np.zeros(by[OWN].shape, dtype=np.int64)
+def _of_process(
+    values: Mapping[str, Array], design: LineageDesign, by: Mapping[str, Array]
+) -> dict[str, Array]:
+    """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life,
+    of siblings r's."""
+    drifts = design.drifts
+    lineage = design.lineage
+    which = (
+        values["node"].astype(np.int64)
+        if "node" in values
+        else np.zeros(by[OWN].shape, dtype=np.int64)
+    )
     unit = np.array([drift[DESCENT].unit for drift in drifts])[which]
     drift = by[DESCENT] / np.square(unit)
     parameters = {"lambda": drift / (drift + by[OWN])}

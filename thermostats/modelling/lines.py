@@ -1,7 +1,9 @@
-"""y_i = X_i β + u_g(i) + ε_i, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²): a line with levels of groups and known errors.
+"""y_i = X_i β + u_g(i) + ε_i, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²): a line with levels of
+groups and known errors.
 
-Every straight law is this line with its own columns and prior scales: β normal, σ and τ half-normal; the exact engine
-draws it. `fit_line` is the plain case, a mean or a slope over models, the counterpart of a t test.
+Every straight law is this line with its own columns and prior scales: β normal, σ and τ
+half-normal; the exact engine draws it. `fit_line` is the plain case, a mean or a slope over models,
+the counterpart of a t test.
 """
 
 from __future__ import annotations
@@ -35,13 +37,23 @@ from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
 from thermostats.modelling.labelled import formula_of
-from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors, fits
+from thermostats.modelling.laws import (
+    AS_GIVEN,
+    WIDER,
+    Design,
+    Law,
+    OutcomeScale,
+    Prior,
+    Regressors,
+    fits,
+)
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
 from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 
-LAB, MODEL = "heritage", "model_id"
+LAB = "heritage"
+MODEL = "model_id"
 LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
 ERROR = "standard error of the outcome"
@@ -87,13 +99,19 @@ class Line:
         return self.in_units(rows, units, dict.fromkeys(self.blocks, ()))
 
     def in_units(
-        self, rows: pd.DataFrame, units: Mapping[str, tuple[float, float]], levels: Mapping[str, tuple[str, ...]]
+        self,
+        rows: pd.DataFrame,
+        units: Mapping[str, tuple[float, float]],
+        levels: Mapping[str, tuple[str, ...]],
     ) -> LineDesign:
         """The line of rows whose covariates have these means and SDs; these levels come first."""
         columns = [np.ones(len(rows))]
         for name in self.covariates:
-            columns.append((rows[name].to_numpy(dtype=np.float64) - units[name][0]) / units[name][1])
-        names, blocks = dict[str, tuple[str, ...]](), dict[str, Array]()
+            columns.append(
+                (rows[name].to_numpy(dtype=np.float64) - units[name][0]) / units[name][1]
+            )
+        names = dict[str, tuple[str, ...]]()
+        blocks = dict[str, Array]()
         codes: dict[str, NDArray[np.int64]] = {}
         for block, column in self.blocks.items():
             names[block], codes[block] = numbered(rows[column].astype(str), levels[block])
@@ -122,7 +140,9 @@ class Line:
     @property
     def blocks(self) -> dict[str, str]:
         """Kinds of levels, name to column."""
-        return ({} if self.group is None else {LEVEL: self.group}) | {name: name for name in self.levels}
+        return ({} if self.group is None else {LEVEL: self.group}) | {
+            name: name for name in self.levels
+        }
 
     def wider(self, factor: float) -> Line:
         """The line with all prior scales times a factor."""
@@ -184,38 +204,50 @@ def fit_line(
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
-    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
+    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² +
+    error_i²).
 
-    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a formula such as
-    "gain ~ layers + np.log(params)". `se`: known standard errors of the outcome as given, a column or one number; of
-    the log of a column, by the delta method, those of the column. `model`: the column, or columns together, that name a
-    row (None: rows are units; with `levels` a model has a row of each). `group`: a column whose values have a level of
-    their own (None: no levels, and none where a table has no column `heritage` and no other is named). `levels`:
-    further ones, such as source, prompt_set and dtype where rows of several sources meet; of each v ~ N(0, τ_k²) is
-    added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²), σ
-    and every τ half-normal of that scale. By default it is the outcome's standard deviation, and of a its root mean
-    square. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate, residual_sd, with levels
-    group_sd, and <column>_sd of every further one. Statements: "mean > 0" and "slope on <covariate> > 0" for each.
-    Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by construction (`comparable` false) are
-    left out with a warning.
+    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a
+    formula such as "gain ~ layers + np.log(params)". `se`: known standard errors of the outcome as
+    given, a column or one number; of the log of a column, by the delta method, those of the column.
+    `model`: the column, or columns together, that name a row (None: rows are units; with `levels` a
+    model has a row of each). `group`: a column whose values have a level of their own (None: no
+    levels, and none where a table has no column `heritage` and no other is named). `levels`:
+    further ones, such as source, prompt_set and dtype where rows of several sources meet; of each v
+    ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0,
+    (2 scale)²), b_k ~ N(0, scale²), σ and every τ half-normal of that scale. By default it is the
+    outcome's standard deviation, and of a its root mean square. Quantities: mean (a), "slope on
+    <covariate>" for each in units of the covariate, residual_sd, with levels group_sd, and
+    <column>_sd of every further one. Statements: "mean > 0" and "slope on <covariate> > 0" for
+    each. Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by
+    construction (`comparable` false) are left out with a warning.
 
-    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite numbers, a constant
-    outcome or covariate, errors that are missing, below 0 or, without a scale, larger than the outcomes, a scale that
-    is not above 0, or fewer rows than four more than covariates.
+    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite
+    numbers, a constant outcome or covariate, errors that are missing, below 0 or, without a scale,
+    larger than the outcomes, a scale that is not above 0, or fewer rows than four more than
+    covariates.
     """
     named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
     formula = formula_of(outcome, table) if "~" in outcome else None
     if formula:
-        outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
+        outcome = formula.outcome
+        named = dict.fromkeys(formula.covariates)
     if outcome in named:
         step = again(outcome=outcome, covariates=[name for name in named if name != outcome])
-        raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
+        raise UsageError(
+            "the outcome is among its covariates",
+            where=outcome,
+            allowed="other columns",
+            next_step=step,
+        )
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
     names = Columns(call="fit_line", named={**columns, "levels": list(levels)})
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
-    rows, group, warnings = units.rows, units.group, units.warnings
+    rows = units.rows
+    group = units.group
+    warnings = units.warnings
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name], name, varied=True, truths=True)
@@ -240,15 +272,26 @@ def fit_line(
         scale=_scale_of(outcome),
     )
     if (rank := int(np.linalg.matrix_rank(gaussian_of(line, rows).X))) <= len(named):
-        warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
+        warnings.append(
+            f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes"
+        )
     law = line_law(_law(line, scale), line, "labs" if group == LAB else f"{group}s")
     return law_fitted(
-        law, rows, seed=seed, estimand=outcome, sources=sources, warnings=warnings, reads=units.columns.of_new
+        law,
+        rows,
+        seed=seed,
+        estimand=outcome,
+        sources=sources,
+        warnings=warnings,
+        reads=units.columns.of_new,
     )
 
 
-def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool) -> tuple[Array, list[str]]:
-    """Known standard errors of outcomes, and what was done to them; UsageError where they may be of another unit."""
+def _errors(
+    rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool
+) -> tuple[Array, list[str]]:
+    """Known standard errors of outcomes, and what was done to them; UsageError where they may be of
+    another unit."""
     if log := LOG_OF.match(outcome):
         column = log[2].strip()
         values = numbers(rows[column], column, positive=True)
@@ -258,14 +301,23 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
         line = again(Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se")
         step = f"put both into columns: {line}"
         allowed = "a column, or the log of one"
-        raise UsageError("errors of such an outcome are not known", where=outcome, allowed=allowed, next_step=step)
-    errors, typical = stated(rows, se, outcome), float(np.sqrt(np.square(y).mean()))
+        raise UsageError(
+            "errors of such an outcome are not known",
+            where=outcome,
+            allowed=allowed,
+            next_step=step,
+        )
+    errors = stated(rows, se, outcome)
+    typical = float(np.sqrt(np.square(y).mean()))
     if not scaled and np.median(errors) > typical:
         raise UsageError(
-            f"is this the standard error of {outcome}, in its unit? Most errors are larger than the outcomes",
+            f"is this the standard error of {outcome}, in its unit? Most errors are larger than "
+            f"the outcomes",
             where=se,
-            got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of {typical:.4g}",
-            allowed="errors in the outcome's unit; where they are, scale= says what difference would be no surprise",
+            got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of "
+            f"{typical:.4g}",
+            allowed="errors in the outcome's unit; where they are, scale= says what difference "
+            "would be no surprise",
             next_step=again(scale=float(f"{typical:.2g}")),
         )
     return errors, []
@@ -275,7 +327,9 @@ def _scale_of(outcome: str) -> OutcomeScale:
     """That of the log of a column, as a formula has it, or as it is given."""
     if log := LOG_OF.match(outcome):
         unit = BASES[log[1]]
-        return OutcomeScale(word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip())
+        return OutcomeScale(
+            word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip()
+        )
     return AS_GIVEN
 
 
@@ -286,7 +340,11 @@ def slope_on(covariate: str) -> str:
 
 def _law(line: Line, scale: float | None) -> Law:
     scaled = scale is not None
-    why = f"a difference of {scale:g} would be no surprise" if scaled else f"the spread of {line.outcome} in these rows"
+    why = (
+        f"a difference of {scale:g} would be no surprise"
+        if scaled
+        else f"the spread of {line.outcome} in these rows"
+    )
     names = ["mean", *(slope_on(name) for name in line.covariates)]
     statements: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in names}
     slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(line.covariates) + 1))
@@ -306,7 +364,8 @@ def _law(line: Line, scale: float | None) -> Law:
         statements=statements,
         statistics=line_statistics,
         equations=(
-            f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''}{further} + ε_i",
+            f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''}{further} "
+            f"+ ε_i",
             *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
             *([f"u_{line.group} ~ N(0, τ²)"] if line.group else []),
             *(f"v_{name} ~ N(0, τ_{name}²)" for name in line.levels),
@@ -325,10 +384,14 @@ def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
 
 def _quantities(line: Line, values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
     slopes = {
-        slope_on(name): values["beta"][..., k] / design.units[name][1] for k, name in enumerate(line.covariates, 1)
+        slope_on(name): values["beta"][..., k] / design.units[name][1]
+        for k, name in enumerate(line.covariates, 1)
     }
-    scales, names = values["scale"], ["group" if block == LEVEL else block for block in design.names]
-    spreads = {"residual_sd": scales[..., -1]} | {f"{name}_sd": scales[..., k] for k, name in enumerate(names)}
+    scales = values["scale"]
+    names = ["group" if block == LEVEL else block for block in design.names]
+    spreads = {"residual_sd": scales[..., -1]} | {
+        f"{name}_sd": scales[..., k] for k, name in enumerate(names)
+    }
     return {"mean": values["beta"][..., 0], **slopes, **spreads}
 
 
@@ -348,7 +411,9 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
         return None, []
     names = labels(table[group], group).tolist()
     if len(set(names)) < 2:
-        return None, [f"one {group}: its level cannot be separated from the mean, so none is fitted"]
+        return None, [
+            f"one {group}: its level cannot be separated from the mean, so none is fitted"
+        ]
     if len(set(names)) == len(names):
         lacks = "its level cannot be separated from the residual, so their priors decide"
         return group, [f"one row of every {group}: {lacks}"]
@@ -357,16 +422,21 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
 
 def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
     """Which of the further levels cannot be separated from one another, or are not there."""
-    messages, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
+    messages = []
+    codes = {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
         sets = len(set(codes[name]))
         if sets == 1:
             messages.append(f"one {name}: no level of it is fitted")
         for other in others if sets > 1 else ():
-            if len(set(zip(codes[name], codes[other], strict=True))) in {sets, len(set(codes[other]))}:
+            if len(set(zip(codes[name], codes[other], strict=True))) in {
+                sets,
+                len(set(codes[other])),
+            }:
                 messages.append(
-                    f"{name} and {other} coincide or lie in one another: their priors decide between their levels"
+                    f"{name} and {other} coincide or lie in one another: their priors decide "
+                    f"between their levels"
                 )
     return messages
 
@@ -374,7 +444,9 @@ def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> l
 def _rows(line: Line, fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
-    return table.assign(outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0)
+    return table.assign(
+        outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0
+    )
 
 
 def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
@@ -391,14 +463,18 @@ def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     grid = np.linspace(x.min(), x.max(), 50)
     slope = fit.quantities[slope_on(last)].reshape(-1, 1) if last else 0.0
     band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())
-    lower, middle, upper = np.quantile(band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0)
+    lower, middle, upper = np.quantile(
+        band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0
+    )
     axes.plot(grid, middle, color="0.2", linewidth=1)
     axes.fill_between(grid, lower, upper, color="0.2", alpha=0.15, linewidth=0)
     axes.axhline(0, color="0.6", linewidth=0.8, linestyle=":")
     axes.set_xlabel(last.replace("_", " "))
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
-        axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
+        axes.set_xticks(
+            x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right"
+        )
     if rows["heritage"].nunique() <= MOST_NAMED:
         legend_above(axes)
     return axes
@@ -408,7 +484,9 @@ def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
     """Two columns and the errors of the second, with the mark of every lab."""
     for lab, part in rows.groupby("heritage"):
         color, marker = mark(str(lab))
-        axes.errorbar(part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=str(lab))
+        axes.errorbar(
+            part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=str(lab)
+        )
 
 
 def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
@@ -423,17 +501,22 @@ def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]
     }
 
 
-def compare(rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequence[str]], *, seed: int) -> pd.DataFrame:
+def compare(
+    rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequence[str]], *, seed: int
+) -> pd.DataFrame:
     """One row per rival, best evidence first.
 
-    `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows: `elpd_<f>`, the sum over
-    folds of the log density of the fold given all others; `difference_<f>` to the rival best by f and `se_<f>`, the
-    standard error of that difference over folds, √(K var_k).
+    `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows:
+    `elpd_<f>`, the sum over folds of the log density of the fold given all others; `difference_<f>`
+    to the rival best by f and `se_<f>`, the standard error of that difference over folds, √(K
+    var_k).
 
     Raises UsageError where a way to fold has fewer than 2 folds.
     """
     mixtures = {
-        name: rival if isinstance(rival, Mixture) else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
+        name: rival
+        if isinstance(rival, Mixture)
+        else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
         for name, rival in rivals.items()
     }
     evidence = {name: mixture.log_evidence for name, mixture in mixtures.items()}
@@ -441,9 +524,17 @@ def compare(rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequen
     table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))
     for way, names in folds.items():
         if len(set(names)) < 2:
-            raise UsageError("nothing to leave out", where=way, got=f"{len(set(names))} fold", allowed="at least 2")
+            raise UsageError(
+                "nothing to leave out",
+                where=way,
+                got=f"{len(set(names))} fold",
+                allowed="at least 2",
+            )
         by_fold = np.array(
-            [list(held_out_of(mixture, names, seed=seed).log_density.values()) for mixture in mixtures.values()]
+            [
+                list(held_out_of(mixture, names, seed=seed).log_density.values())
+                for mixture in mixtures.values()
+            ]
         )
         gaps = by_fold - by_fold[by_fold.sum(axis=1).argmax()]
         table[f"elpd_{way}"] = by_fold.sum(axis=1)

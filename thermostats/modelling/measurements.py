@@ -1,8 +1,10 @@
-"""y_r = α + lab_r + model_r + source_r + prompt set_r + precision_r + ε_r: measurements of several sources together.
+"""y_r = α + lab_r + model_r + source_r + prompt set_r + precision_r + ε_r: measurements of several
+sources together.
 
-y_r is the log of a gain that one source measured of one model, on its prompts and in its precision. Every kind of
-effect is normal with a scale of its own, ε_r ~ N(0, σ² + error_r²) is what differs from run to run. The exact engine
-draws it. Models that several sources measured tell a source from its models; of all others only how alike models are.
+y_r is the log of a gain that one source measured of one model, on its prompts and in its precision.
+Every kind of effect is normal with a scale of its own, ε_r ~ N(0, σ² + error_r²) is what differs
+from run to run. The exact engine draws it. Models that several sources measured tell a source from
+its models; of all others only how alike models are.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import columns_of, comparable_only, labels, named, needing, numbers, units_once
+from thermostats.modelling.columns import (
+    columns_of,
+    comparable_only,
+    labels,
+    named,
+    needing,
+    numbers,
+    units_once,
+)
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
@@ -29,7 +39,8 @@ OF_MEASUREMENT = ("source", "prompt_set", "dtype")
 KINDS = ("heritage", "model_id", *OF_MEASUREMENT)
 """Columns whose values have a level of their own."""
 OF_MODELS, OF_LEVELS, MEAN = 0.5, 0.25, 1.0
-"""Prior scales: models may differ by a factor e^0.5 = 1.6, two measurements of one by e^0.25 = 1.3."""
+"""Prior scales: models may differ by a factor e^0.5 = 1.6, two measurements of one by e^0.25 =
+1.3."""
 LARGE = 0.1
 """The statement: a standard deviation of sources of ten per cent."""
 
@@ -59,7 +70,8 @@ class Measurements:
 
     def after(self, rows: pd.DataFrame, levels: Mapping[str, tuple[str, ...]]) -> SourcesDesign:
         """One row per measurement; these levels come first."""
-        names, blocks = dict[str, tuple[str, ...]](), dict[str, Array]()
+        names = dict[str, tuple[str, ...]]()
+        blocks = dict[str, Array]()
         for kind in self.kinds:
             names[kind], codes = numbered(rows[kind].astype(str), levels[kind])
             blocks[kind] = np.eye(len(names[kind]))[codes]
@@ -70,10 +82,19 @@ class Measurements:
             sd=np.array([self.mean_sd]),
             blocks=blocks,
             prior=HalfNormals(self.scales),
-            error=rows["error"].to_numpy(dtype=np.float64) if self.errors and "error" in rows else missing,
+            error=rows["error"].to_numpy(dtype=np.float64)
+            if self.errors and "error" in rows
+            else missing,
         )
         models = pd.factorize(rows["model_id"])[0]
-        return SourcesDesign(model=model, labels=names, scale=LOG, groups=self.kinds, measurements=self, models=models)
+        return SourcesDesign(
+            model=model,
+            labels=names,
+            scale=LOG,
+            groups=self.kinds,
+            measurements=self,
+            models=models,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,19 +117,26 @@ class SourcesDesign(Design):
 
 @fits
 def fit_sources(
-    table: pd.DataFrame, gain: str = "penultimate_gain", *, seed: int = SEED, sources: Sequence[str] = ()
+    table: pd.DataFrame,
+    gain: str = "penultimate_gain",
+    *,
+    seed: int = SEED,
+    sources: Sequence[str] = (),
 ) -> Fit:
-    """y_r = α + lab + model + source + prompt set + precision + ε_r, ε_r ~ N(0, σ² + error_r²), y the log of a gain.
+    """y_r = α + lab + model + source + prompt set + precision + ε_r, ε_r ~ N(0, σ² + error_r²), y
+    the log of a gain.
 
-    `table`: rows of `features`, one per model and measurement: model_id, heritage, source, prompt_set, dtype, `gain`
-    and, where known, `<gain>_sd` over `<gain>_n` prompts, whose error is taken as known. A measurement that states no
-    error has none beyond σ. α ~ N(0, 1); scales half-normal, 0.5 of labs and models, 0.25 of all others. Quantities:
-    sd_<kind> of heritage, model_id, source, prompt_set, dtype and run (σ), and the level of every value of each.
-    Statement: "sd of sources > 0.1". Table: `levels`, factors by which a source, prompt set or precision multiplies a
-    gain. Kinds with one value are left out, with a warning; kinds that coincide are named.
+    `table`: rows of `features`, one per model and measurement: model_id, heritage, source,
+    prompt_set, dtype, `gain` and, where known, `<gain>_sd` over `<gain>_n` prompts, whose error is
+    taken as known. A measurement that states no error has none beyond σ. α ~ N(0, 1); scales
+    half-normal, 0.5 of labs and models, 0.25 of all others. Quantities: sd_<kind> of heritage,
+    model_id, source, prompt_set, dtype and run (σ), and the level of every value of each.
+    Statement: "sd of sources > 0.1". Table: `levels`, factors by which a source, prompt set or
+    precision multiplies a gain. Kinds with one value are left out, with a warning; kinds that
+    coincide are named.
 
-    Raises UsageError for missing columns or names, gains that are no finite numbers above 0 or all the same, a
-    measurement twice, and where no model was measured by two sources.
+    Raises UsageError for missing columns or names, gains that are no finite numbers above 0 or all
+    the same, a measurement twice, and where no model was measured by two sources.
     """
     columns_of(table, *KINDS, gain)
     rows, messages = comparable_only(table[table[gain].notna()].reset_index(drop=True))
@@ -121,7 +149,10 @@ def fit_sources(
     units_once(rows, run)
     if (rows.groupby("model_id")["source"].nunique() < 2).all():
         raise UsageError(
-            "no model was measured by two sources", where=gain, got=named(rows["source"]), allowed="one model or more"
+            "no model was measured by two sources",
+            where=gain,
+            got=named(rows["source"]),
+            allowed="one model or more",
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     law = _law(Measurements(kinds=kinds))
@@ -148,7 +179,10 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     """What cannot be separated."""
     messages = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
     both = rows.groupby("model_id")["source"].nunique()
-    messages.append(f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell sources apart")
+    messages.append(
+        f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell "
+        f"sources apart"
+    )
     for first, second in (
         ("source", "prompt_set"),
         ("source", "heritage"),
@@ -156,20 +190,32 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
         ("prompt_set", "dtype"),
     ):
         if {first, second} <= set(kinds) and rows.groupby(second)[first].nunique().max() == 1:
-            messages.append(f"every {second} is of one {first}: their priors decide between their levels")
+            messages.append(
+                f"every {second} is of one {first}: their priors decide between their levels"
+            )
     if unstated := int((rows["error"] == 0).sum()):
-        messages.append(f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ")
+        messages.append(
+            f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ"
+        )
     return messages
 
 
 def _priors(measurements: Measurements) -> tuple[Prior, ...]:
     """Of the mean, of every kind of levels and of the residual, as drawn."""
-    mean = ("α", f"N(0, {measurements.mean_sd:.3g}²)", "gains between a seventh and seven times are no surprise")
+    mean = (
+        "α",
+        f"N(0, {measurements.mean_sd:.3g}²)",
+        "gains between a seventh and seven times are no surprise",
+    )
     spreads = []
     for kind, scale in zip((*measurements.kinds, "run"), measurements.scales, strict=True):
         symbol = "σ" if kind == "run" else f"s_{kind}"
         of_models = kind in ("heritage", "model_id")
-        what = "models that differ by a factor 1.6" if of_models else "measurements of one model that differ by 1.3"
+        what = (
+            "models that differ by a factor 1.6"
+            if of_models
+            else "measurements of one model that differ by 1.3"
+        )
         spreads.append((symbol, f"half-normal({scale:.3g})", f"{what} are none"))
     return (mean, *spreads)
 
@@ -178,7 +224,9 @@ def _law(measurements: Measurements) -> Law:
     kinds = measurements.kinds
     others = {name: replace(measurements, factor=factor) for name, factor in WIDER.items()}
     if "heritage" in kinds:
-        others["no effects of labs"] = replace(measurements, kinds=tuple(k for k in kinds if k != "heritage"))
+        others["no effects of labs"] = replace(
+            measurements, kinds=tuple(k for k in kinds if k != "heritage")
+        )
     others["measurements taken as exact"] = replace(measurements, errors=False)
     names = [*kinds, "run"]
     large: Statement = lambda q: q["sd_source"] > LARGE  # noqa: E731
@@ -198,7 +246,9 @@ def _law(measurements: Measurements) -> Law:
         figures={"levels": _figure},
         units=("source", "model_id"),
     )
-    return replace(law, alternatives={name: replace(law, of=each.of) for name, each in others.items()})
+    return replace(
+        law, alternatives={name: replace(law, of=each.of) for name, each in others.items()}
+    )
 
 
 def _quantities(values: Mapping[str, Array], design: SourcesDesign) -> dict[str, Array]:
@@ -216,13 +266,16 @@ def _statistics(design: SourcesDesign) -> dict[str, Statistic]:
 
     return {
         "spread of models": lambda y: (y @ mean).std(axis=-1),
-        "spread of measurements within models": lambda y: np.sqrt(np.square(apart(y)).mean(axis=-1)),
+        "spread of measurements within models": lambda y: np.sqrt(
+            np.square(apart(y)).mean(axis=-1)
+        ),
         "largest difference within a model": lambda y: np.abs(apart(y)).max(axis=-1),
     }
 
 
 def _levels(fit: Fit) -> pd.DataFrame:
-    """Factor e^u of every source, prompt set and precision against the mean of its kind, with interval and models."""
+    """Factor e^u of every source, prompt set and precision against the mean of its kind, with
+    interval and models."""
     rows = []
     for kind in OF_MEASUREMENT:
         if kind not in fit.designed(SourcesDesign).kinds:

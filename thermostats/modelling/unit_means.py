@@ -1,7 +1,9 @@
-"""ȳ_u ~ N(θ_u, s_0² + e_u²), θ_u ~ N(c, s²), e_u² estimated: means of units, one population, drawn exactly.
+"""ȳ_u ~ N(θ_u, s_0² + e_u²), θ_u ~ N(c, s²), e_u² estimated: means of units, one population, drawn
+exactly.
 
-A unit's mean is over its groups, such as categories of prompts, which are alike inside. Every error rests on few
-groups, so it is drawn with the rest (`Gaussian.freedom`), by what all units together tell of it (`moderated`).
+A unit's mean is over its groups, such as categories of prompts, which are alike inside. Every error
+rests on few groups, so it is drawn with the rest (`Gaussian.freedom`), by what all units together
+tell of it (`moderated`).
 """
 
 from __future__ import annotations
@@ -42,22 +44,25 @@ def fit_means(
     group: str = "category",
     sources: Sequence[str] = (),
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """y_mi ~ N(a_m + τ_m z_mc(i), σ_m²): the mean of every model, its outcomes alike within groups.
 
-    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels). `scale`: a
-    difference of the outcome that would be no surprise; a_m ~ N(0, (2 scale)²), τ_m and σ_m half-normal of that scale.
-    Models share nothing: of one model this is `fit_line` with levels of groups. Quantities, each by model: mean (a),
-    residual_sd, group_sd. Statements: "every mean < 0", "every mean > 0". Tables: `means`, `rows`.
+    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels).
+    `scale`: a difference of the outcome that would be no surprise; a_m ~ N(0, (2 scale)²), τ_m and
+    σ_m half-normal of that scale. Models share nothing: of one model this is `fit_line` with levels
+    of groups. Quantities, each by model: mean (a), residual_sd, group_sd. Statements: "every mean <
+    0", "every mean > 0". Tables: `means`, `rows`.
 
-    Raises UsageError for missing columns or labels, outcomes that are no finite numbers or constant, fewer than 4
-    outcomes of a model, a scale that is not above 0.
+    Raises UsageError for missing columns or labels, outcomes that are no finite numbers or
+    constant, fewer than 4 outcomes of a model, a scale that is not above 0.
     """
     rows = checked_means(table, outcome, group=group, scale=scale)
     law = partial(_law, outcome, group)
     return law_fitted(
-        replace(law(scale), alternatives={name: law(factor * scale) for name, factor in WIDER.items()}),
+        replace(
+            law(scale), alternatives={name: law(factor * scale) for name, factor in WIDER.items()}
+        ),
         rows,
         seed=seed,
         settings=settings,
@@ -73,7 +78,9 @@ def checked_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float
     table = table.reset_index(drop=True)
     prior_scale(scale, outcome)
     labels(table[group], group)
-    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
+    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby(
+        "model_id"
+    ):
         numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     return table
 
@@ -93,9 +100,10 @@ def questions_of_means(outcome: str, group: str) -> dict[str, Any]:
 
 def means(data: Mapping[str, Any]) -> None:
     """The model; further elements belong to no outcome."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
-    n, model = data["populations"], data["model"]
+    n = data["populations"]
+    model = data["model"]
     group_sd = pm.HalfNormal("group_sd", data["scale"], shape=n)
     residual_sd = pm.HalfNormal("residual_sd", data["scale"], shape=n)
     _, level = populations("group", 2 * data["scale"], group_sd, data)
@@ -109,7 +117,10 @@ def _law(outcome: str, group: str, scale: float) -> Law:
         of=partial(_of, outcome, group, scale),
         quantities=_quantities,
         statistics=_statistics,
-        equations=(f"{outcome}_mi = a_m + τ_m z_m,{group}(i) + ε_mi", "z ~ N(0, 1),  ε_mi ~ N(0, σ_m²)"),
+        equations=(
+            f"{outcome}_mi = a_m + τ_m z_m,{group}(i) + ε_mi",
+            "z ~ N(0, 1),  ε_mi ~ N(0, σ_m²)",
+        ),
         priors=(
             ("a_m", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
             ("σ_m, τ_m", f"half-normal({scale:g})", why),
@@ -122,7 +133,9 @@ def _law(outcome: str, group: str, scale: float) -> Law:
 class MeansDesign(Design):
     """Outcomes by model, whose names are the labels, and by group within it."""
 
-    after: Callable[[pd.DataFrame, tuple[str, ...], tuple[str, ...], NDArray[np.int64]], MeansDesign]
+    after: Callable[
+        [pd.DataFrame, tuple[str, ...], tuple[str, ...], NDArray[np.int64]], MeansDesign
+    ]
     """Rows by models and groups that come first, and the model of each group."""
     models: tuple[str, ...]
     within: tuple[str, ...]
@@ -152,7 +165,9 @@ def _after(
 ) -> MeansDesign:
     """Outcomes by model and by group within it; those of a fit come first."""
     names, model = numbered(rows["model_id"], models)
-    groups, group = numbered(rows["model_id"].astype(str) + BETWEEN + rows[group_column].astype(str), within)
+    groups, group = numbered(
+        rows["model_id"].astype(str) + BETWEEN + rows[group_column].astype(str), within
+    )
     of = np.pad(before, (0, len(groups) - before.size))
     of[group] = model
     data = {
@@ -160,10 +175,14 @@ def _after(
         **several_members(of, before.size or of.size, padded(len(names)), padded(len(groups))),
         "model": model,
         "group": group,
-        "y_observed": rows[outcome].to_numpy(dtype=np.float64) if outcome in rows else np.zeros(len(rows)),
+        "y_observed": rows[outcome].to_numpy(dtype=np.float64)
+        if outcome in rows
+        else np.zeros(len(rows)),
     }
     return MeansDesign(
-        model=Sampled(declare=means, data=data, per_row=("model", "group", "y_observed"), priors=PRIORS),
+        model=Sampled(
+            declare=means, data=data, per_row=("model", "group", "y_observed"), priors=PRIORS
+        ),
         outcomes=tuple(range(len(rows))),
         labels=dict.fromkeys(("mean", "group_sd", "residual_sd"), names),
         after=partial(_after, outcome, group_column, scale),
@@ -194,7 +213,12 @@ def table_of_means(fit: Fit) -> pd.DataFrame:
     models = fit.design.labels["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
     lower, upper = equal_tailed(mean, fit.level)
-    estimates = {"mean": mean.mean(axis=0), "lower": lower, "upper": upper, "p_below_0": (mean < 0).mean(axis=0)}
+    estimates = {
+        "mean": mean.mean(axis=0),
+        "lower": lower,
+        "upper": upper,
+        "p_below_0": (mean < 0).mean(axis=0),
+    }
     return pd.DataFrame({"model_id": models, **estimates})
 
 
@@ -205,7 +229,8 @@ def outcome_rows(outcome: str, fit: Fit) -> pd.DataFrame:
 
 def figure_of_means(fit: Fit, axes: Axes) -> Axes:
     """Outcomes of every model as dots, and the interval of its mean."""
-    rows, table = fit.table("rows"), fit.table("means")
+    rows = fit.table("rows")
+    table = fit.table("means")
     at = np.arange(len(table))
     for place, name in enumerate(table["model_id"]):
         y = rows.loc[rows["model_id"] == name, "outcome"]
@@ -215,12 +240,15 @@ def figure_of_means(fit: Fit, axes: Axes) -> Axes:
     axes.axvline(0, color="0.6", linewidth=0.8, linestyle=":")
     axes.set_yticks(at, table["model_id"])
     axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}: outcomes (grey), mean with {fit.level:.0%} interval")
+    axes.set_xlabel(
+        f"{fit.estimand.replace('_', ' ')}: outcomes (grey), mean with {fit.level:.0%} interval"
+    )
     return axes
 
 
 REST = 0.05
-"""Prior scale of what a mean leaves out besides the spread of its values, in units of that between units."""
+"""Prior scale of what a mean leaves out besides the spread of its values, in units of that between
+units."""
 
 
 @fits
@@ -232,23 +260,26 @@ def fit_unit_means(
     group: str = "category",
     sources: Sequence[str] = (),
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²): the mean of every model over groups of outcomes.
 
-    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels). `scale`: a
-    difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s half-normal of that scale, s_0 of a
-    twentieth of it. e_m is the standard error over the groups' means, over outcomes where no model has two groups; it
-    is itself uncertain. Quantities: mean (θ, by model), population (c), unit_sd (s). Statements: "every mean < 0",
-    "every mean > 0". Tables: `means`, `rows`. `fit_means` is the sampled law of the outcomes themselves, in which
-    models share nothing.
+    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels).
+    `scale`: a difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s
+    half-normal of that scale, s_0 of a twentieth of it. e_m is the standard error over the groups'
+    means, over outcomes where no model has two groups; it is itself uncertain. Quantities: mean (θ,
+    by model), population (c), unit_sd (s). Statements: "every mean < 0", "every mean > 0". Tables:
+    `means`, `rows`. `fit_means` is the sampled law of the outcomes themselves, in which models
+    share nothing.
 
     Raises UsageError as `fit_means`.
     """
     rows = checked_means(table, outcome, group=group, scale=scale)
     law = partial(_law_of_units, outcome, group)
     return law_fitted(
-        replace(law(scale), alternatives={name: law(factor * scale) for name, factor in WIDER.items()}),
+        replace(
+            law(scale), alternatives={name: law(factor * scale) for name, factor in WIDER.items()}
+        ),
         rows,
         seed=seed,
         settings=settings,
@@ -259,7 +290,8 @@ def fit_unit_means(
 
 
 def estimated(values: pd.Series, unit: Sequence[pd.Series]) -> pd.DataFrame:
-    """One row per unit: mean of its values, standard error and the error's degrees of freedom, and how many it has."""
+    """One row per unit: mean of its values, standard error and the error's degrees of freedom, and
+    how many it has."""
     by = values.groupby([each.to_numpy() for each in unit], sort=False)
     table = by.agg(["mean", "std", "size"]).fillna(0.0)
     error, freedom = moderated(table["std"].to_numpy(), table["size"].to_numpy(np.float64))
@@ -278,13 +310,18 @@ def _law_of_units(outcome: str, group: str, scale: float) -> Law:
         of=partial(_units_design, outcome, group, scale),
         quantities=_quantities_of_units,
         equations=(
-            f"mean of {outcome}_m over {group} ~ N(θ_m, s_0² + e_m²),  e_m² ~ inverse χ² about its estimate",
+            f"mean of {outcome}_m over {group} ~ N(θ_m, s_0² + e_m²),  e_m² ~ inverse χ² about its "
+            f"estimate",
             "θ_m ~ N(c, s²)",
         ),
         priors=(
             ("c", f"N(0, {2 * scale:g}²)", f"twice the scale: {why}"),
             ("s", f"half-normal({scale:g})", why),
-            ("s_0", f"half-normal({REST * scale:g})", "a twentieth of it: what the values of a mean do not show"),
+            (
+                "s_0",
+                f"half-normal({REST * scale:g})",
+                "a twentieth of it: what the values of a mean do not show",
+            ),
         ),
         **questions_of_means(outcome, group),
     )
@@ -313,7 +350,12 @@ def _units_design(outcome: str, group: str, scale: float, rows: pd.DataFrame) ->
 
 
 def _made(
-    scale: float, models: tuple[str, ...], there: NDArray[np.int64], y: Array, error: Array, freedom: Array
+    scale: float,
+    models: tuple[str, ...],
+    there: NDArray[np.int64],
+    y: Array,
+    error: Array,
+    freedom: Array,
 ) -> UnitMeansDesign:
     """The model of the means of models that are `there` among those named."""
     gaussian = Gaussian(
@@ -325,27 +367,44 @@ def _made(
         error=error,
         freedom=freedom_of(freedom),
     )
-    outcomes, labels = tuple(models[k] for k in there), {"mean": models}
-    return UnitMeansDesign(model=gaussian, outcomes=outcomes, labels=labels, by_row=False, size=scale)
+    outcomes = tuple(models[k] for k in there)
+    labels = {"mean": models}
+    return UnitMeansDesign(
+        model=gaussian, outcomes=outcomes, labels=labels, by_row=False, size=scale
+    )
 
 
 def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, list[pd.Series]]:
-    """The values that a mean is over and their models: means of groups, outcomes where no model has two groups."""
+    """The values that a mean is over and their models: means of groups, outcomes where no model has
+    two groups."""
     model = rows["model_id"].astype(str)
     if (rows[group].groupby(model).nunique() < 2).all():
         return rows[outcome].astype("float64"), [model]
-    groups = rows[outcome].astype("float64").groupby([model, rows[group].astype(str)]).mean().reset_index()
+    groups = (
+        rows[outcome]
+        .astype("float64")
+        .groupby([model, rows[group].astype(str)])
+        .mean()
+        .reset_index()
+    )
     return groups[outcome], [groups["model_id"]]
 
 
 def _quantities_of_units(values: Mapping[str, Array], design: UnitMeansDesign) -> dict[str, Array]:
     units = values["unit"][..., : len(design.labels["mean"])]
-    return {"mean": values["beta"] + units, "population": values["beta"][..., 0], "unit_sd": values["scale"][..., 0]}
+    return {
+        "mean": values["beta"] + units,
+        "population": values["beta"][..., 0],
+        "unit_sd": values["scale"][..., 0],
+    }
 
 
 REST_OF_LOGS = 0.01
 """Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
-PRIORS_OF_UNITS = (*OF_PAIRS, ("s_0", f"half-normal({REST_OF_LOGS:g})", "what prompts do not show of a mean"))
+PRIORS_OF_UNITS = (
+    *OF_PAIRS,
+    ("s_0", f"half-normal({REST_OF_LOGS:g})", "what prompts do not show of a mean"),
+)
 
 
 @fits
@@ -356,13 +415,14 @@ def fit_pair_means(
     only_related: bool = True,
     margin: float = MARGIN,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²): pairs of means.
 
-    `table`, `estimand`, `only_related`, `margin`, quantities, statements and tables as in `fit_invariance`, the sampled
-    law of the single prompts. Here the outcomes of a pair are two, its base's mean log gain and its mean change less
-    what the base's prompts tell of it, with standard errors over prompts that are uncertain themselves.
+    `table`, `estimand`, `only_related`, `margin`, quantities, statements and tables as in
+    `fit_invariance`, the sampled law of the single prompts. Here the outcomes of a pair are two,
+    its base's mean log gain and its mean change less what the base's prompts tell of it, with
+    standard errors over prompts that are uncertain themselves.
 
     Raises UsageError as `fit_invariance`.
     """
@@ -387,8 +447,10 @@ def _pair_means_law(margin: float, factor: float = 1.0) -> Law:
         quantities=_pair_means_quantities,
         statistics=_statistics_of_units,
         equations=(
-            "mean log gain of the base ~ N(μ_j, s_0² + e_j²),  e_j and f_j standard errors over prompts, estimated",
-            "mean change less γ_j times the base's mean ~ N(δ_j − γ_j μ_j, s_0² + f_j²),  γ_j by least squares",
+            "mean log gain of the base ~ N(μ_j, s_0² + e_j²),  e_j and f_j standard errors over "
+            "prompts, estimated",
+            "mean change less γ_j times the base's mean ~ N(δ_j − γ_j μ_j, s_0² + f_j²),  γ_j by "
+            "least squares",
             "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair",
         ),
         priors=PRIORS_OF_UNITS,
@@ -409,7 +471,9 @@ class PairMeansDesign(Design):
         names, pair = numbered(rows["pair"], self.labels["ratio"])
         there = np.unique(pair)
         nothing = np.zeros(2 * there.size)
-        return _pair_means_made(self.factor, names, there, nothing, nothing, np.zeros(there.size), None)
+        return _pair_means_made(
+            self.factor, names, there, nothing, nothing, np.zeros(there.size), None
+        )
 
 
 def _pair_means_of(factor: float, rows: pd.DataFrame) -> PairMeansDesign:
@@ -428,12 +492,17 @@ def _pair_means_made(
     freedom: Array | None,
 ) -> PairMeansDesign:
     """The model of pairs that are `there` among those named."""
-    unit, nothing, ones = np.eye(len(names))[there], np.zeros((there.size, len(names))), np.ones(there.size)
+    unit = np.eye(len(names))[there]
+    nothing = np.zeros((there.size, len(names)))
+    ones = np.ones(there.size)
     gaussian = Gaussian(
         y=y,
         X=np.block([[ones[:, None], 0 * ones[:, None]], [-slope[:, None], ones[:, None]]]),
         sd=np.full(2, factor * SHARE),
-        blocks={"level": np.concatenate([unit, -slope[:, None] * unit]), "change": np.concatenate([nothing, unit])},
+        blocks={
+            "level": np.concatenate([unit, -slope[:, None] * unit]),
+            "change": np.concatenate([nothing, unit]),
+        },
         prior=HalfNormals((factor * SHARE, factor * SHARE, factor * REST_OF_LOGS)),
         error=error,
         freedom=freedom,
@@ -441,16 +510,25 @@ def _pair_means_made(
     outcomes = tuple(f"{names[k]}: {what}" for what in ("base", "change") for k in there)
     labels = {"ratio": names}
     return PairMeansDesign(
-        model=gaussian, outcomes=outcomes, labels=labels, by_row=False, scale=LOG, factor=factor, slope=slope
+        model=gaussian,
+        outcomes=outcomes,
+        labels=labels,
+        by_row=False,
+        scale=LOG,
+        factor=factor,
+        slope=slope,
     )
 
 
 def _outcomes(rows: pd.DataFrame, pair: NDArray[np.int64]) -> tuple[Array, Array, Array, Array]:
-    """Means of bases, then of changes less what the base tells; errors; slopes; degrees of freedom of the errors."""
+    """Means of bases, then of changes less what the base tells; errors; slopes; degrees of freedom
+    of the errors."""
     by = rows[["base", "change"]].astype("float64").groupby(pair)
-    n, mean = by.size().to_numpy(np.float64), by.mean()
+    n = by.size().to_numpy(np.float64)
+    mean = by.mean()
     off = rows[["base", "change"]].astype("float64") - mean.loc[pair].to_numpy()
-    squares, products = (off["base"] ** 2).groupby(pair).sum(), (off["base"] * off["change"]).groupby(pair).sum()
+    squares = (off["base"] ** 2).groupby(pair).sum()
+    products = (off["base"] * off["change"]).groupby(pair).sum()
     slope = (products / squares).to_numpy()
     rest = np.square(off["change"] - slope[pair] * off["base"]).groupby(pair).sum().to_numpy()
     of_base, base_freedom = moderated(np.sqrt(squares.to_numpy() / (n - 1)), n)
@@ -463,7 +541,9 @@ def _outcomes(rows: pd.DataFrame, pair: NDArray[np.int64]) -> tuple[Array, Array
     )
 
 
-def _pair_means_quantities(values: Mapping[str, Array], design: PairMeansDesign) -> dict[str, Array]:
+def _pair_means_quantities(
+    values: Mapping[str, Array], design: PairMeansDesign
+) -> dict[str, Array]:
     n, (level, change) = len(design.labels["ratio"]), np.moveaxis(values["beta"], -1, 0)
     by_pair = {
         "level": level[..., None] + values["level"][..., :n],
@@ -489,7 +569,9 @@ def _statistics_of_units(design: PairMeansDesign) -> dict[str, Statistic]:
 
     return {
         "largest mean change": lambda y: np.abs(change(y)).max(axis=-1),
-        "pairs that change sides": lambda y: ((y[..., :n] > 0) != (y[..., :n] + change(y) > 0)).mean(axis=-1),
+        "pairs that change sides": lambda y: (
+            (y[..., :n] > 0) != (y[..., :n] + change(y) > 0)
+        ).mean(axis=-1),
         "bases that dampen": lambda y: (y[..., :n] < 0).mean(axis=-1),
         "spread of bases": lambda y: y[..., :n].std(axis=-1),
     }

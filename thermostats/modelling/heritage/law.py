@@ -1,10 +1,12 @@
-"""ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, f_b = τ√φ_b X_b u_b: is log gain decided by heritage, geometry or scale?
+"""ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, f_b = τ√φ_b X_b u_b: is log gain decided by heritage,
+geometry or scale?
 
-Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ half-normal and shares
-φ ~ Dirichlet(a, …, a), one of them the single model's, so that blocks of many columns have no head start (cf. Zhang et
-al. 2022, R2D2M2, and the joint variance priors of Fuglstad et al. 2020, doi:10.1214/19-BA1185). With normal residuals
-the exact engine draws it, else PyMC. The estimands are finite-population standard deviations of the contributions over
-the models at hand (Gelman 2005, doi:10.1214/009053604000001048).
+Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ
+half-normal and shares φ ~ Dirichlet(a, …, a), one of them the single model's, so that blocks of
+many columns have no head start (cf. Zhang et al. 2022, R2D2M2, and the joint variance priors of
+Fuglstad et al. 2020, doi:10.1214/19-BA1185). With normal residuals the exact engine draws it, else
+PyMC. The estimands are finite-population standard deviations of the contributions over the models
+at hand (Gelman 2005, doi:10.1214/009053604000001048).
 """
 
 from __future__ import annotations
@@ -36,17 +38,20 @@ TOGETHER = "geometry and scale"
 OWN = "model"
 """What is left to the single model."""
 FAMILY, LINEAGE = "family", "lineage"
-"""Families within labs are a block of their own, neither heritage nor residual; lineage is lab and family together."""
+"""Families within labs are a block of their own, neither heritage nor residual; lineage is lab and
+family together."""
 
 
 def group_basis(codes: Integers, shares: Array) -> Array:
-    """Centred indicators of groups, M × groups, scaled to unit expected variance; `shares`: of every group's models."""
+    """Centred indicators of groups, M × groups, scaled to unit expected variance; `shares`: of
+    every group's models."""
     indicators = np.eye(shares.size)[codes]
     return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
 
 
 def scaled_map(columns: Array) -> Array:
-    """A, columns × rank r, with (x − mean)A = √(M/r)·Q, Q orthonormal; rank 0 where nothing varies."""
+    """A, columns × rank r, with (x − mean)A = √(M/r)·Q, Q orthonormal; rank 0 where nothing
+    varies."""
     centred = columns - columns.mean(axis=0)
     norms = np.linalg.norm(centred, axis=0)
     varied = norms > 1e-9 * (1 + np.abs(columns).max(initial=0.0))
@@ -67,7 +72,8 @@ def residual(columns: Array, adjusted: Array) -> Array:
 
 
 def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
-    """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last axis, of every block.
+    """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last
+    axis, of every block.
 
     Gelman 2005, AOS 33(1).
     """
@@ -75,9 +81,12 @@ def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def columns_once(
-    blocks: Mapping[str, Sequence[str]], call: Callable[[dict[str, list[str]]], str], outcome: str = ""
+    blocks: Mapping[str, Sequence[str]],
+    call: Callable[[dict[str, list[str]]], str],
+    outcome: str = "",
 ) -> None:
-    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would belong to neither.
+    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would
+    belong to neither.
 
     `call`: the line that works, from blocks that hold each column once.
     """
@@ -86,11 +95,16 @@ def columns_once(
         for column in columns:
             places.setdefault(column, []).append(name)
     last = {column: named[-1] for column, named in places.items() if column != outcome}
-    once = {name: [c for c in dict.fromkeys(columns) if last.get(c) == name] for name, columns in blocks.items()}
+    once = {
+        name: [c for c in dict.fromkeys(columns) if last.get(c) == name]
+        for name, columns in blocks.items()
+    }
     for column, named in places.items():
         if len(named) > 1:
             raise UsageError(
-                "a column stands in two blocks" if len(set(named)) > 1 else "a column is named twice in a block",
+                "a column stands in two blocks"
+                if len(set(named)) > 1
+                else "a column is named twice in a block",
                 where=column,
                 got=" and ".join(dict.fromkeys(named)),
                 allowed="each column once",
@@ -99,7 +113,8 @@ def columns_once(
 
 
 def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
-    """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place of the lab."""
+    """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place
+    of the lab."""
     causes = [name for name in blocks if name != FAMILY]
     orders = [" > ".join(pair) for pair in pairwise(causes)]
     orders += [" > ".join(causes)] * (len(causes) > 2)
@@ -109,14 +124,17 @@ def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
 
 
 def asked_of(blocks: Sequence[str]) -> tuple[str, ...]:
-    """What a fit is asked first: the first block above geometry and scale together, the order of all, then the rest."""
-    orders, causes = orders_of(blocks), [name for name in blocks if name != FAMILY]
+    """What a fit is asked first: the first block above geometry and scale together, the order of
+    all, then the rest."""
+    orders = orders_of(blocks)
+    causes = [name for name in blocks if name != FAMILY]
     joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
     return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
 
 
 def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry and scale`."""
+    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry
+    and scale`."""
     named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
@@ -139,8 +157,13 @@ MODERATED = (
 )
 """Prior of errors that are estimates, with its reason."""
 LAB = "heritage"
-NORMAL, STUDENT, SKEW = "normal", "student", "skew"
-LEAST_DF, DF_SHAPE, DF_RATE, MOST_SKEW = 2.5, 2.0, 0.1, 0.995
+NORMAL = "normal"
+STUDENT = "student"
+SKEW = "skew"
+LEAST_DF = 2.5
+DF_SHAPE = 2.0
+DF_RATE = 0.1
+MOST_SKEW = 0.995
 OF_DF = f"ν = {LEAST_DF:g} + Gamma({DF_SHAPE:g}, rate {DF_RATE:g})"
 OF_SKEW = f"δ uniform on (−{MOST_SKEW:g}, {MOST_SKEW:g})"
 RESIDUALS = {
@@ -160,7 +183,8 @@ class Heritage:
     """Blocks of columns of the rows, and priors."""
 
     blocks: Mapping[str, tuple[str, ...]]
-    """Name to columns: of `groups` columns of names, nested where they are several; of the others numbers."""
+    """Name to columns: of `groups` columns of names, nested where they are several; of the others
+    numbers."""
     groups: tuple[str, ...]
     logs: bool
     """Numbers enter as logs."""
@@ -195,23 +219,32 @@ class Heritage:
             rows = rows[groups_of(rows, self.blocks[self.lab]).duplicated(keep=False)]
         x, columns = self._numbers(rows)
         shares = {
-            name: groups_of(rows, self.blocks[name]).value_counts(normalize=True).sort_index() for name in self.groups
+            name: groups_of(rows, self.blocks[name]).value_counts(normalize=True).sort_index()
+            for name in self.groups
         }
         return self.in_units(
-            rows, BlockUnits(centre=x.mean(axis=0), maps=self._maps(x, columns), shares=shares), before=0
+            rows,
+            BlockUnits(centre=x.mean(axis=0), maps=self._maps(x, columns), shares=shares),
+            before=0,
         )
 
     def in_units(self, rows: pd.DataFrame, units: BlockUnits, before: int) -> HeritageDesign:
         """Rows in the units of a fit, groups that it does not have last; `before`: its models."""
         x, columns = self._numbers(rows)
-        levels, bases, codes = dict[str, pd.Series](), dict[str, Array](), dict[str, NDArray[np.int64]]()
+        levels = dict[str, pd.Series]()
+        bases = dict[str, Array]()
+        codes = dict[str, NDArray[np.int64]]()
         for name in self.blocks:
             if name not in self.groups:
                 bases[name] = (x - units.centre) @ units.maps[name]
                 continue
             labels = groups_of(rows, self.blocks[name])
             new = sorted(set(labels) - set(units.shares[name].index))
-            levels[name] = pd.concat([units.shares[name], pd.Series(0.0, index=new)]) if new else units.shares[name]
+            levels[name] = (
+                pd.concat([units.shares[name], pd.Series(0.0, index=new)])
+                if new
+                else units.shares[name]
+            )
             codes[name] = levels[name].index.get_indexer(labels)
             if before or name != self.lab or told_apart(codes[name]):
                 bases[name] = group_basis(codes[name], levels[name].to_numpy(np.float64))
@@ -221,7 +254,9 @@ class Heritage:
         error = rows.get("error", missing).to_numpy(dtype=np.float64)
         freedom = rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64)
         model = (
-            self._gaussian(bases, y, error, freedom) if self.exact else self._sampled(bases, y, error, freedom, before)
+            self._gaussian(bases, y, error, freedom)
+            if self.exact
+            else self._sampled(bases, y, error, freedom, before)
         )
         return HeritageDesign(
             model=model,
@@ -229,7 +264,9 @@ class Heritage:
             scale=LOG,
             groups=tuple(dict.fromkeys(c for name in self.groups for c in self.blocks[name])),
             covariates=tuple(columns),
-            regressors=Regressors(x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)),
+            regressors=Regressors(
+                x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)
+            ),
             heritage=self,
             units=units,
             levels=levels,
@@ -242,7 +279,11 @@ class Heritage:
 
     def _numbers(self, rows: pd.DataFrame) -> tuple[Array, list[str]]:
         """Columns of numbers as they enter, models × columns, and their names."""
-        columns = list(dict.fromkeys(c for name in self.blocks if name not in self.groups for c in self.blocks[name]))
+        columns = list(
+            dict.fromkeys(
+                c for name in self.blocks if name not in self.groups for c in self.blocks[name]
+            )
+        )
         x = rows[columns].to_numpy(dtype=np.float64)
         return (np.log(x) if self.logs else x), columns
 
@@ -255,9 +296,13 @@ class Heritage:
         )
 
     def others(self, rows: pd.DataFrame) -> dict[str, Heritage]:
-        """What a reader may doubt: concentration, families, scale, one beyond the other, labs of one model."""
+        """What a reader may doubt: concentration, families, scale, one beyond the other, labs of
+        one model."""
         concentrations = [factor * self.concentration for factor in (0.5, 2.0)]
-        laws = {f"concentration {value:g}": replace(self, concentration=value) for value in concentrations}
+        laws = {
+            f"concentration {value:g}": replace(self, concentration=value)
+            for value in concentrations
+        }
         if FAMILY in self.blocks:
             laws["families dropped"] = self.without(FAMILY)
         if {"geometry", "scale"} <= set(self.blocks):
@@ -286,19 +331,26 @@ class Heritage:
             maps[first] = left @ scaled_map(centred @ left)
         return maps
 
-    def _gaussian(self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array) -> Gaussian:
+    def _gaussian(
+        self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array
+    ) -> Gaussian:
         return Gaussian(
             y=y,
             X=np.ones((y.size, 1)),
             sd=np.array([2 * self.total_sd]),
             blocks={f"u_{name}": basis for name, basis in bases.items()},
-            prior=Shares(total=self.total_sd, number=len(bases) + 1, concentration=self.concentration),
+            prior=Shares(
+                total=self.total_sd, number=len(bases) + 1, concentration=self.concentration
+            ),
             error=error,
             freedom=freedom if np.isfinite(freedom).any() else None,
         )
 
-    def _sampled(self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array, before: int) -> Sampled:
-        """The same as PyMC has it: sizes are padded, and further elements belong to what was not seen."""
+    def _sampled(
+        self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array, before: int
+    ) -> Sampled:
+        """The same as PyMC has it: sizes are padded, and further elements belong to what was not
+        seen."""
         n = y.size
         size = padded(before + n)
         every = np.full(size, NEAR_INFINITE)
@@ -322,12 +374,17 @@ class Heritage:
             "y_observed": y,
         }
         data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
-        return Sampled(declare=heritage_model, data=data, per_row=(*arrays, "model", "error_observed", "y_observed"))
+        return Sampled(
+            declare=heritage_model,
+            data=data,
+            per_row=(*arrays, "model", "error_observed", "y_observed"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockUnits:
-    """What the rows of a fit fix: centre and maps of their numbers, and of every group its share of the models."""
+    """What the rows of a fit fix: centre and maps of their numbers, and of every group its share of
+    the models."""
 
     centre: Array
     maps: Mapping[str, Array]
@@ -336,7 +393,8 @@ class BlockUnits:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HeritageDesign(Design):
-    """Blocks of models, with what fixes them; shares of groups are 0 where a fit has not seen them."""
+    """Blocks of models, with what fixes them; shares of groups are 0 where a fit has not seen
+    them."""
 
     heritage: Heritage
     units: BlockUnits
@@ -357,22 +415,30 @@ class HeritageDesign(Design):
 
     def of_new(self, rows: pd.DataFrame) -> HeritageDesign:
         """Other models by the blocks of these."""
-        return self.heritage.in_units(rows, replace(self.units, shares=self.levels), self.before + self.y.size)
+        return self.heritage.in_units(
+            rows, replace(self.units, shares=self.levels), self.before + self.y.size
+        )
 
 
-STANDARD = Heritage(blocks={LAB: (LAB,), "geometry": GEOMETRY, "scale": SCALE}, groups=(LAB,), logs=True, total_sd=0.5)
+STANDARD = Heritage(
+    blocks={LAB: (LAB,), "geometry": GEOMETRY, "scale": SCALE},
+    groups=(LAB,),
+    logs=True,
+    total_sd=0.5,
+)
 """Models that differ by a factor of e^0.5 = 1.6 are no surprise."""
 
 
 def heritage_model(data: Mapping[str, Any]) -> None:
     """The model; `model` numbers the model of every row."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     beta = pm.Normal("beta", 0.0, 2 * data["total_sd"], shape=1)
     tau = pm.HalfNormal("tau", data["total_sd"])
     share = pm.Dirichlet("share", data["concentration"] * np.ones(len(data["blocks"]) + 1))
     scale = pm.Deterministic("scale", tau * pm.math.sqrt(share))
-    mean, df = beta[0], data["lab_df"]
+    mean = beta[0]
+    df = data["lab_df"]
     for k, name in enumerate(data["blocks"]):
         size = data[f"n_X_{name}"]
         if df and name == data["lab"]:
@@ -380,8 +446,12 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         else:
             z = pm.Normal(f"z_{name}", shape=size)
         mean = mean + pm.math.dot(data[f"X_{name}"], pm.Deterministic(f"u_{name}", scale[k] * z))
-    c = 2 / (9 * data["freedom"])  # Wilson and Hilferty 1931: the third root of χ²/ν is close to normal
-    root = pm.math.maximum(1 - c + pm.math.sqrt(c) * pm.Normal("z_error", shape=data["n_models"]), LEAST_ROOT)
+    c = 2 / (
+        9 * data["freedom"]
+    )  # Wilson and Hilferty 1931: the third root of χ²/ν is close to normal
+    root = pm.math.maximum(
+        1 - c + pm.math.sqrt(c) * pm.Normal("z_error", shape=data["n_models"]), LEAST_ROOT
+    )
     blur = pm.Deterministic("blur", root**-1.5)
     error = data["error_observed"] * blur[data["model"]]
     if data["residuals"] == SKEW:
@@ -398,14 +468,19 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         chance = pm.Deterministic("chance", chance)
         factor = pm.Deterministic("factor", FACTORS / pm.math.sum(chance * FACTORS))
         spread = pm.math.sqrt(scale[-1] ** 2 * factor + error[:, None] ** 2)
-        pm.NormalMixture("y", w=chance, mu=mean[:, None] + 0 * spread, sigma=spread, observed=data["y_observed"])
+        pm.NormalMixture(
+            "y", w=chance, mu=mean[:, None] + 0 * spread, sigma=spread, observed=data["y_observed"]
+        )
         return
     pm.Normal("y", mean, pm.math.sqrt(scale[-1] ** 2 + error**2), observed=data["y_observed"])
 
 
 def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Names of groups, of nested ones with those they lie in; who has no inner group is one of its own."""
-    first, *inner = (rows[name] if name in rows else pd.Series(pd.NA, index=rows.index) for name in columns)
+    """Names of groups, of nested ones with those they lie in; who has no inner group is one of its
+    own."""
+    first, *inner = (
+        rows[name] if name in rows else pd.Series(pd.NA, index=rows.index) for name in columns
+    )
     names = first.astype(str)
     for column in inner:
         stated = column.notna() & (column.astype(str) != "")
@@ -420,13 +495,15 @@ def told_apart(codes: NDArray[np.int64]) -> bool:
 
 
 POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain"
-"""Means of log gains: over models that there could be, and over those at hand, which exact gains leave no doubt of."""
+"""Means of log gains: over models that there could be, and over those at hand, which exact gains
+leave no doubt of."""
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
 
 def contributions(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
-    """Contribution of every block to every model's log gain, and what is left to the model, … × M."""
+    """Contribution of every block to every model's log gain, and what is left to the model, … ×
+    M."""
     parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in design.bases.items()}
     return {**parts, OWN: log_gains(values, design) - values["beta"] - sum(parts.values())}
 
@@ -434,10 +511,13 @@ def contributions(values: Mapping[str, Array], design: HeritageDesign) -> dict[s
 def log_gains(values: Mapping[str, Array], design: HeritageDesign) -> Array:
     """Log gains of the models without their errors of measurement, … × M, drawn given all else.
 
-    Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
+    Of given draws always the same. Where draws are of the prior they have outcomes of their own,
+    `y`.
     """
     models = slice(design.before, design.before + design.y.size)
-    rng, y, variance = np.random.default_rng(0), values.get("y", design.y), np.square(values["scale"][..., -1:])
+    rng = np.random.default_rng(0)
+    y = values.get("y", design.y)
+    variance = np.square(values["scale"][..., -1:])
     error = np.square(values.get("error", design.error))
     centre = values["beta"] + np.zeros(design.y.size)
     for name, x in design.bases.items():
@@ -450,13 +530,16 @@ def log_gains(values: Mapping[str, Array], design: HeritageDesign) -> Array:
         shift, variance = _skewed(values["delta"][..., None], variance, error, y - centre, rng)
         centre = centre + shift
     weight = variance / (variance + error)
-    return np.asarray(centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape))
+    return np.asarray(
+        centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape)
+    )
 
 
 def _of_mixture(
     values: Mapping[str, Array], spread: Array, error: Array, off: Array, rng: np.random.Generator
 ) -> Array:
-    """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
+    """Given what outcomes are off, draws of the variance of every residual, one of those that make
+    up Student's t."""
     each = spread[..., None] * values["factor"][..., None, :]
     variance = each + error[..., None]
     log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
@@ -464,27 +547,37 @@ def _of_mixture(
     )
     heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
     at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
-    return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
+    return np.asarray(
+        np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0]
+    )
 
 
-def _skewed(delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal residuals are made.
+def _skewed(
+    delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal
+    residuals are made.
 
     ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
     """
     omega = np.sqrt(spread / (1 - 2 * delta**2 / np.pi))
-    slope, rest, mean = omega * delta, np.square(omega) * (1 - delta**2), omega * delta * (2 / np.pi) ** 0.5
+    slope = omega * delta
+    rest = np.square(omega) * (1 - delta**2)
+    mean = omega * delta * (2 / np.pi) ** 0.5
     variance = (rest + error) / (np.square(slope) + rest + error)
-    middle, sd = variance * slope * (off + mean) / (rest + error), np.sqrt(variance)
+    middle = variance * slope * (off + mean) / (rest + error)
+    sd = np.sqrt(variance)
     z = stats.truncnorm.ppf(rng.random(middle.shape), -middle / sd, np.inf, middle, sd)
     return slope * z - mean, rest
 
 
 def quantities(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
-    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's models."""
+    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's
+    models."""
     parts = contributions(values, design)
     square = np.square(values["scale"])
-    total, m = square.sum(axis=-1), values["beta"] + sum(parts.values())
+    total = square.sum(axis=-1)
+    m = values["beta"] + sum(parts.values())
     shares = {name: square[..., k] / total for k, name in enumerate(parts)}
     drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
     lab = design.lab
@@ -497,20 +590,25 @@ def quantities(values: Mapping[str, Array], design: HeritageDesign) -> dict[str,
         drawn |= geometry_and_scale(parts, design.bases)
     if lab in parts:
         means = m @ lab_means(design)
-        drawn |= {f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(design.levels[lab].index)}
+        drawn |= {
+            f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(design.levels[lab].index)
+        }
     return drawn
 
 
 def population_mean(values: Mapping[str, Array], design: HeritageDesign) -> Array:
-    """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new groups, … .
+    """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new
+    groups, … .
 
-    The groups at hand are a sample of those there could be, so their mean is taken off; geometry and scale are those of
-    the models at hand on average.
+    The groups at hand are a sample of those there could be, so their mean is taken off; geometry
+    and scale are those of the models at hand on average.
     """
     mean = values["beta"][..., 0]
     for name in set(design.heritage.groups) & set(design.bases):
         shares = design.levels[name].to_numpy()
-        mean = mean - values[f"u_{name}"][..., : shares.size] @ shares / np.sqrt(1 - np.square(shares).sum())
+        mean = mean - values[f"u_{name}"][..., : shares.size] @ shares / np.sqrt(
+            1 - np.square(shares).sum()
+        )
     return np.asarray(mean)
 
 
@@ -522,9 +620,11 @@ def lab_means(design: HeritageDesign) -> Array:
 
 
 def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -> dict[str, Array]:
-    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
+    """Draws of the SD of geometry and scale together, and of what each has beyond the other's
+    columns.
 
-    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
+    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and
+    the reverse.
     """
     together = parts["geometry"] + parts["scale"]
     centred = together - together.mean(axis=-1, keepdims=True)
