@@ -124,7 +124,7 @@ def cores_there_are() -> int:
 def end_with_parent() -> None:
     """From now on this process ends with the one that started it, however that ends: nobody takes
     its results then."""
-    from multiprocessing import parent_process  # noqa: PLC0415 - few processes are started by another
+    from multiprocessing import parent_process  # noqa: PLC0415
     from threading import Thread  # noqa: PLC0415
 
     parent = parent_process()
@@ -135,7 +135,7 @@ def end_with_parent() -> None:
 def _end_after(sentinel: int) -> None:
     """End this process, whatever it is doing, once the sentinel of another says that that one has
     ended."""
-    from multiprocessing.connection import wait  # noqa: PLC0415 - as above
+    from multiprocessing.connection import wait  # noqa: PLC0415
 
     wait([sentinel])
     os._exit(1)

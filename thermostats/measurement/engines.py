@@ -212,9 +212,9 @@ def _exit(code: int | None) -> str:
 def local_place(settings: EngineSettings) -> Place:
     """The room of this machine: its smallest GPU, or all where models are spread over them, else
     its free memory."""
-    import torch  # noqa: PLC0415 - loaded only where something is measured
+    import torch  # noqa: PLC0415
 
-    from thermostats.measurement.plan import memory_available  # noqa: PLC0415 - as above
+    from thermostats.measurement.plan import memory_available  # noqa: PLC0415
 
     if settings.device == "cpu" or not torch.cuda.is_available():
         return Place("cpu", memory_available(torch.device("cpu")))
@@ -237,7 +237,7 @@ def _environments(settings: EngineSettings, place: Place) -> list[dict[str, str]
 
 def _visible_gpus() -> list[str]:
     """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
-    import torch  # noqa: PLC0415 - as above
+    import torch  # noqa: PLC0415
 
     stated = os.environ.get("CUDA_VISIBLE_DEVICES")
     return stated.split(",") if stated else [str(i) for i in range(torch.cuda.device_count())]

@@ -533,7 +533,7 @@ class State:
     @cached_property
     def evidence(self) -> Evidence:
         """The tables as analyses see them."""
-        from thermostats.claims.evidence import Evidence  # noqa: PLC0415 - while no file changed, no row is read
+        from thermostats.claims.evidence import Evidence  # noqa: PLC0415
 
         return Evidence(self.data)
 
@@ -646,7 +646,7 @@ class State:
         """
         if name in ABOUT:
             return ""
-        from thermostats.claims.stored import Stored  # noqa: PLC0415 - as above
+        from thermostats.claims.stored import Stored  # noqa: PLC0415
 
         return Stored(self.pages.get(name, name), self.now(name).digest).rows(self.evidence)
 

@@ -113,9 +113,8 @@ def descriptions(folder: Path) -> dict[str, bytes]:
 def for_tools(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
     """The data package of tables in a folder, by file name; files: paths within it by table."""
     resources = [each for name, paths in files.items() for each in _resources(folder, name, paths)]
-    return {
-        DATAPACKAGE: f"{json.dumps(datapackage(resources), indent=1, ensure_ascii=False)}\n".encode()
-    }
+    described = json.dumps(datapackage(resources), indent=1, ensure_ascii=False)
+    return {DATAPACKAGE: f"{described}\n".encode()}
 
 
 def describe(folder: Path) -> list[Path]:
@@ -467,7 +466,7 @@ SOURCE_FORM = """\
 # licence_by: who gives it, such as your name; or licence_file, a file next to this one that holds its text.
 # address and commit: where the figures are published, and in which state.
 # left_out: what of them is not among the rows, and why.
-"""
+"""  # noqa: E501
 NEEDED = ("name", "title", "address", "licence")
 """Entries that may not be empty."""
 

@@ -300,7 +300,7 @@ BEGINNING = """\
 # a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
 begun_with = "{version}"
 schema = {schema}
-"""
+"""  # noqa: E501
 
 
 @contextmanager

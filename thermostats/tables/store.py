@@ -32,8 +32,8 @@ from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from thermostats.errors import DataError, UsageError, nearest, reason
 from thermostats.next_steps import written as as_code
-from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
-from thermostats.settings import OFF as OFF  # noqa: PLC0414 (said here too)
+from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414
+from thermostats.settings import OFF as OFF  # noqa: PLC0414
 from thermostats.tables.choices import check_table
 from thermostats.tables.folders import (
     ARCHIVE,
@@ -44,8 +44,8 @@ from thermostats.tables.folders import (
     read_bytes,
     write_atomically,
 )
-from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
-from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
+from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414
+from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414
 from thermostats.tables.identities import check_identities, check_models
 from thermostats.tables.incoming import csv_lines
 from thermostats.tables.remedies import Remedy, renamed
@@ -65,7 +65,7 @@ from thermostats.tables.schemas import (
     written,
 )
 from thermostats.tables.validation import WORDS, converted, difference, in_turn, ranks_of
-from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
+from thermostats.tables.validation import validate as validate  # noqa: PLC0414
 
 PERMITTED = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0")
 """SPDX identifiers of licences that let figures be passed on, with their source and the text of the

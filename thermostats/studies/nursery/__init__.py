@@ -56,7 +56,7 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
     Raises DataError where it cannot be read, as those that no finding reads where the package is
     installed.
     """
-    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+    import pandas as pd  # noqa: PLC0415
 
     suffix = "csv" if "/" not in name or name.endswith(("models", "predictions")) else "parquet"
     path = shipped("data") / "nursery" / f"{name}.{suffix}"
