@@ -182,6 +182,7 @@ OF_THE_PACKAGE = {
     "thermostats/tables/invariants.py:table": "words are made of it, and `package_sha` holds it",
     "thermostats/tables/model_rows.py:own_ids": "whether a folder is the package's",
     "thermostats/tables/plausible.py:_shipped": "questions about joined rows, before they are rows",
+    "thermostats/tables/register.py:load_proofs": "what measuring says of a class, and a list",
 }
 """What finds a file that ships by itself, without being told of a folder."""
 
