@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -45,6 +45,8 @@ PROMPTS = 5
 """Of a run of this package, or of the controlled study, in a small package."""
 FEW_ROWS = 15
 """Of a run in a tiny package."""
+MORE_ROWS, TRIES = 4, 200
+"""Times that rows of runs are joined where everything else happens once; tries until then."""
 MOST_ROWS = 300
 """Of one run that are joined at once."""
 
@@ -92,10 +94,7 @@ class History:
         self.refused: Counter[str] = Counter()
         self.steps: list[str] = []
         self.joined = 0
-
-    def go_on(self, steps: int = 1) -> None:
-        """So many things happen; what is refused is none of them."""
-        actions: dict[Callable[[], str], int] = {
+        self.ways: dict[Callable[[], str], int] = {
             self.join_rows_of_runs: 12,
             self.join_beside: 4,
             self.replace_rows: 3,
@@ -108,9 +107,32 @@ class History:
             self.forget_source: 1,
             self.return_to_folder: 1,
         }
-        for _ in range(steps):
-            while not self.happens(*self.random.choices(list(actions), list(actions.values()))):
-                pass
+        """What may happen, and how often it does beside the rest."""
+
+    def go_on(self) -> None:
+        """Something happens; what is refused does not count."""
+        while not self.happens(*self.random.choices(list(self.ways), list(self.ways.values()))):
+            pass
+
+    def live_through(self) -> Iterator[str]:
+        """Everything happens once, in any order, and rows of runs are joined several times; yields
+        what has happened. What cannot be done yet comes later.
+
+        Raises RuntimeError where something cannot be done at all.
+        """
+        beside = [partial(self.join_beside, name) for name in BESIDE]
+        others = [way for way in self.ways if way != self.join_beside]
+        waiting = [*[self.join_rows_of_runs] * MORE_ROWS, *beside, *others]
+        self.random.shuffle(waiting)
+        for _ in range(TRIES):
+            if not waiting:
+                return
+            action = waiting.pop(0)
+            if self.happens(action):
+                yield self.steps[-1]
+            else:
+                waiting.append(action)
+        raise RuntimeError(f"cannot be done: {waiting}; refused: {self.refused}")
 
     def happens(self, action: Callable[[], str]) -> bool:
         """Whether something could be done, and was not refused."""
@@ -206,14 +228,15 @@ class History:
             rows = rows[rows["layer"].fillna(0) <= depth]
         return rows
 
-    def join_beside(self) -> str:
+    def join_beside(self, name: str = "") -> str:
         """A row of a table that belongs to no run: one that ships with other words or numbers, or a
-        new source."""
-        name = self.random.choice(BESIDE)
+        new source. name: the table; empty: any."""
+        name = name or self.random.choice(BESIDE)
         row = self.random.choice(self.tables[name].to_dict("records"))
         if name == "sources":
+            known = {*self.tables["sources"]["file"], *self.own_rows("sources")["file"], NURSERY}
             row["file"] = self.random.choice(
-                [*SOURCES, *sorted(set(self.tables["runs"]["source"]) - {NURSERY})]
+                sorted({*SOURCES, *self.tables["runs"]["source"]} - known)
             )
         if name == "lineage":
             models = [*own_models(self.folder)["model_id"], *self.tables["models"]["model_id"]]
