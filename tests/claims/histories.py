@@ -37,6 +37,7 @@ LINKED = (
     "timings",
     "worlds.csv",
     "gauge.csv",
+    "nuisances.csv",
 )
 """What a small package has of the real one as it is."""
 FREE = {"layers": ["gain_block"], "weights": ["spectral_norm", "frobenius_norm"]}

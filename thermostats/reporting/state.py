@@ -28,7 +28,7 @@ from thermostats.reporting.pages import (
     folder_of,
 )
 from thermostats.tables import folders
-from thermostats.tables.folders import MOVES, PROVENANCE, shipped, write_all
+from thermostats.tables.folders import BOUNDS, MOVES, PROVENANCE, shipped, write_all
 from thermostats.tables.schemas import EXTERNAL, TABLES
 
 if TYPE_CHECKING:
@@ -72,13 +72,14 @@ def package_sha() -> str:
     """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the
     package's files.
 
-    The table that words are made of is one of these.
+    The tables that words and bounds of nuisances are made of are among these.
     """
     if not (HERE.parent / "pyproject.toml").is_file():
         return sha_of([machine(), []])
     files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
     digests = [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]
-    return sha_of([machine(), digests, sha((shipped("data") / MOVES).read_bytes())])
+    tables = [sha((shipped("data") / name).read_bytes()) for name in (MOVES, BOUNDS)]
+    return sha_of([machine(), digests, tables])
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")

@@ -138,6 +138,8 @@ MARK = "store.toml"
 MOVES = "gauge.csv"
 """Table of what changes of weights move; words are made of it when they are read, before any row
 is."""
+BOUNDS = "nuisances.csv"
+"""Table of how far nuisances may go; rules of claims are made of it, before any row is read."""
 PROVENANCE = "source.toml"
 """File beside the tables of a source that says where they come from."""
 SCHEMA = 1
