@@ -2,10 +2,10 @@
 
 Into FOLDER go corpora, the models of the nursery's fourth study, and below `rows` their
 interventions; what is there is not made again, so that the same command resumes after an
-interruption. With --shard K/N it takes every N-th model; with
---stories the folder of karpathy/stories260K is steered too; with --pack, when all is there, rows
-are written to `data/nursery/interventions.parquet` and its like. `data/nursery/fourth/protocol.md`
-says what is asked and why.
+interruption. With --shard K/N it takes every N-th model; with --stories the folder of
+karpathy/stories260K is steered too, and with --without some models are not; with --pack, when all
+is there, rows are written to `data/nursery/interventions-steered.parquet` and its like.
+`data/nursery/fourth/protocol.md` says what is asked and why.
 """
 
 from __future__ import annotations
@@ -222,14 +222,23 @@ def read_tuned(study: Study, subject: Subject, keeper: RowKeeper) -> None:
             keeper.keep(subject.describe_change(changed.decoder, CURVE, facts), 0.0)
 
 
+def count_rows(study: Study) -> int:
+    """How many interventions a model has when all of its are made."""
+    curve = 1 + len(FACTORS)
+    pairs = 2 * len(CROSSED)
+    return curve + len(study.tuned) + (pairs + 1 + pairs if study.crosses else 0)
+
+
 def pack_rows(wanted: list[Study], data: Path) -> None:
     """Write all rows as archives that ship. Exits where some are not there yet."""
     runs = store.load("runs", data)
     runs = runs[of_interventions(runs)]
     rows = store.load("interventions", data)
-    lacking = [study.name for study in wanted if study.name not in set(runs["model_id"])]
+    made = rows.merge(runs[["run_id", "model_id"]], on="run_id")["model_id"].value_counts()
+    lacking = [study.name for study in wanted if made.get(study.name, 0) < count_rows(study)]
     if lacking:
         sys.exit(f"not steered yet: {', '.join(lacking)}")
+    runs = runs[runs["model_id"].isin([study.name for study in wanted])]
     models = store.load("models", data)
     for source, place in ((NURSERY, NURSERY), (OURS, "measured")):
         chosen = runs[runs["source"] == source]
@@ -248,12 +257,16 @@ def main() -> None:
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--stories", type=Path)
     parser.add_argument("--pack", action="store_true")
+    parser.add_argument("--without", nargs="*", default=[], help="models that are not steered")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = arguments.folder.resolve()
     train_models(folder)
     data = writable_folder(folder / "rows")
-    wanted = list_studies(folder, arguments.stories)
+    studies = list_studies(folder, arguments.stories)
+    if wrong := set(arguments.without) - {study.name for study in studies}:
+        parser.error(f"--without {' '.join(sorted(wrong))}: no such model")
+    wanted = [study for study in studies if study.name not in arguments.without]
     for study in in_shard(wanted, arguments.shard):
         steer_study(study, folder, data)
     if arguments.pack:

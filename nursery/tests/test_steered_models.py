@@ -3,6 +3,7 @@ ship."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -47,6 +48,16 @@ def test_a_first_seed_has_a_curve_and_crossings_with_mirrors_under_two_seeds() -
 def test_a_second_seed_of_a_recipe_has_its_curve_alone() -> None:
     goals = list(list_goals(study(crosses=False), SUBJECT, SEEDS[0]))
     assert len(goals) == 1 + len(FACTORS)
+
+
+@pytest.mark.parametrize("crosses", [True, False])
+def test_a_model_is_complete_with_all_its_goals_and_tunings(crosses: bool) -> None:
+    seeds = SEEDS if crosses else SEEDS[:1]
+    goals = [goal for seed in seeds for goal in list_goals(study(crosses=crosses), SUBJECT, seed)]
+    tuned = tuple((f"corpus {place}", Path("tuned"), 200) for place in range(3))
+    assert steer_nursery.count_rows(study(crosses=crosses)) == len(goals)
+    whole = replace(study(crosses=crosses), tuned=tuned)
+    assert steer_nursery.count_rows(whole) == len(goals) + 3
 
 
 def test_real_texts_are_the_windows_of_the_held_out_loss(monkeypatch, tmp_path) -> None:
