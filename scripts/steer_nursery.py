@@ -245,7 +245,7 @@ def pack_rows(wanted: list[Study], data: Path) -> None:
         tables = {"runs": chosen, "interventions": rows[rows["run_id"].isin(chosen["run_id"])]}
         if source == NURSERY:
             tables["models"] = models[models["model_id"].str.startswith(PREFIX)]
-        for name, frame in tables.items():
+        for name, frame in tables.items() if len(chosen) else ():
             write(frame, name, shipped("data") / place / f"{name}-steered{ARCHIVE}")
             print(place, name, len(frame))
 
