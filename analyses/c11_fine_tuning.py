@@ -29,8 +29,7 @@ from thermostats.modelling.classical.many import by_group, exponential, means, s
 from thermostats.modelling.draws import Statement
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritability import BranchChange, change
-from thermostats.modelling.pairs import changes_sides
-from thermostats.modelling.unit_means import fit_pair_means
+from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
 from thermostats.studies.delia2026.gains_of_claims import follows
@@ -110,7 +109,7 @@ def changes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
 @CLAIM.shared
 def fit_related(evidence: Evidence) -> Fit:
     """The fit to the related pairs, of which both findings ask."""
-    return fit_pair_means(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
+    return fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
 STATEMENTS: Mapping[str, Statement] = {

@@ -15,7 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.many import counted, exponential, means
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.ranking import fit_rank_means
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.specification import between_labs, smallest_step
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy
@@ -115,7 +115,7 @@ def total_of_four(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.shared
 def fit_members(evidence: Evidence) -> Fit:
     """Gains of every measured model of the four families by model and category of prompts."""
-    return fit_rank_means(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
+    return fit_benchmark(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
 
 
 def in_order_together(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]) -> Inference:

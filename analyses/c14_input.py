@@ -18,7 +18,7 @@ from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.many import Many, by_group, resampled_means, shares_of
 from thermostats.modelling.classical.mixed import shares_of_rows, variance_components
 from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
-from thermostats.modelling.ranking import fit_rank_means
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as audit
@@ -141,7 +141,7 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
 def shares_of_models(rows: pd.DataFrame) -> Inference:
     """The model of gains by models and categories of prompts, and its statement about the models' share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_rank_means(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
+    fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return Inference(fit, tables=("shares", "ranks"), statements=statements)

@@ -146,7 +146,7 @@ def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: s
     """But for what is drawn at random, permutations and resamples: within four Monte-Carlo errors of 999 of them."""
     for name, (question, rows) in tried(claim).items():
         rule, trial = question.on_trial()
-        if trial.many is None:
+        if trial.many_studies is None:
             continue
         plain, worlds = levels.plain(rows), trial.worlds
         for world in (worlds.at(NULL), worlds.at(CLAIMED)):

@@ -124,7 +124,7 @@ def levels(question: Question, rows: pd.DataFrame, world: World, n: int, seed: s
     """
     rule, trial = question.on_trial()
     outcomes = world.draw(rows, random_of(question, rows, n, seed))
-    if trial.many is not None:
+    if trial.many_studies is not None:
         return _at_once(rule, trial, rows, outcomes)
     made: list[list[float]] = []
     started = time.process_time()
@@ -183,8 +183,8 @@ def _of_all(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str,
 
 def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
     """The rule's numbers of all studies as one result, whose parts are arrays; tables are lists of rows."""
-    assert trial.many is not None  # noqa: S101
-    made = trial.many(rows, outcomes)
+    assert trial.many_studies is not None  # noqa: S101
+    made = trial.many_studies(rows, outcomes)
     tables: dict[str, Any] = {name: part for name, part in made.items() if isinstance(part, list)}
     return Result(quantities={name: part for name, part in made.items() if name not in tables}, rows=tables)
 
@@ -230,7 +230,7 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
 
 def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
     """The rule's numbers of some studies; of those that do not carry the test none."""
-    if trial.many is not None:
+    if trial.many_studies is not None:
         return [_together(trial, rows, outcomes)]
     made = []
     for study in _studies(rows, outcomes):
@@ -325,7 +325,7 @@ class Search:
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._worst_sizes(), places))
         many = len(self.rows) > TOGETHER or len(spots) * len(worlds.kinds) > ALL
-        if many or self.question.on_trial()[1].many is None:
+        if many or self.question.on_trial()[1].many_studies is None:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             turns = [
@@ -449,7 +449,7 @@ def calibrated(
             allowed="rows that carry the rule's own test",
         ) from error
     at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
-    effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
+    effort = effort or (at_once if trial.many_studies else STUDY_BY_STUDY)
     rows = plain(rows)
     tipping = tipping or {side: [level] for side, level in levels_of_rows(question, rows).items()}
     sizes = false_sizes(question, rows)

@@ -118,7 +118,7 @@ def planned_power(
     question: Question, here: pd.DataFrame, planned: Sequence[PlannedStudy], *, most: int | None = None, seed: int = 1
 ) -> pd.DataFrame:
     """The table of `power` for one question and the rows that studies are drawn from."""
-    total = most or (STUDIES if question.on_trial()[1].many is None else AT_ONCE)
+    total = most or (STUDIES if question.on_trial()[1].many_studies is None else AT_ONCE)
     rows = []
     for study in planned:
         rng = np.random.default_rng(seed)

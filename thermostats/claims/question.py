@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import MEASURED, POOLED, SETS, Evidence
-from thermostats.claims.result import Result, TooFew
+from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.worlds import Worlds
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import listed, with_interval
-from thermostats.modelling.classical.many import AtOnce
+from thermostats.modelling.classical.many import AtOnce, Many
 from thermostats.modelling.specification import (
     OUTCOME,
     Choices,
@@ -34,6 +34,36 @@ from thermostats.tables.schemas import GAINS
 
 
 @dataclass(frozen=True)
+class Test:
+    """A test of many studies at once; called with rows it is that of the one study that these are."""
+
+    many: AtOnce
+    """Numbers of many studies, an element a study, of rows and of the outcomes that these have in every study."""
+    outcomes: tuple[str, ...]
+    """Columns that worlds put in the place of the measured ones."""
+    interval: str = ""
+    p_kind: str = "p-value"
+    also: Callable[[pd.DataFrame], Mapping[str, Estimate]] = lambda rows: {}
+    """Of one study, before the others: numbers that are no part of a rule."""
+    least: int = 0
+    """Rows without which there is no answer."""
+
+    def __call__(self, rows: pd.DataFrame) -> Result:
+        """The numbers of one study; raises TooFew where rows are fewer than `least`."""
+        if len(rows) < self.least:
+            raise TooFew(Result.of(rows))
+        measured = {name: rows[[name]].to_numpy().T for name in self.outcomes}
+        numbers = {name: self.estimate_first(each) for name, each in self.many(rows, measured).items()}
+        return Result.of(rows, {**self.also(rows), **numbers}, table=None)
+
+    def estimate_first(self, studies: Many) -> Estimate:
+        """The estimate of the first study; what is no number is none."""
+        first = (studies.estimate[0], studies.lower[0], studies.upper[0], studies.p[0])
+        value, lower, upper, p = (None if np.isnan(each) else float(each) for each in first)
+        return Estimate(value, lower, upper, self.interval, p, self.p_kind)
+
+
+@dataclass(frozen=True)
 class Trial:
     """What a primary rule reads, as a function of rows alone, so that other rows can be put in their place."""
 
@@ -48,9 +78,14 @@ class Trial:
     """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`;
     empty where the quantity can be set at will while the outputs stay, so that none is asked for."""
     many: AtOnce | None = None
-    """The numbers that `test` gives the rule, of many studies at once."""
+    """The numbers that `test` gives the rule, of many studies at once, where it is no `Test`."""
     version: int = 1
     """Raised by whoever changes what `test` computes, so that what was simulated before counts for nothing."""
+
+    @property
+    def many_studies(self) -> AtOnce | None:
+        """The test of many studies at once, where there is one."""
+        return self.test.many if isinstance(self.test, Test) else self.many
 
     def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""

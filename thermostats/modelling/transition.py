@@ -31,9 +31,10 @@ from thermostats.modelling.columns import (
 from thermostats.modelling.draws import LOCATION, SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import Law, OutcomeScale, Prior, fits
+from thermostats.modelling.laws import Law, OutcomeScale, fits
 from thermostats.modelling.leave_out import folds, held_out
-from thermostats.modelling.lines import Line, LineDesign, gaussian_of, line_law
+from thermostats.modelling.lines import vary_line
+from thermostats.modelling.mixed_model import LEVEL, Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
 from thermostats.plots.general import ABOVE
 from thermostats.settings import options
 
@@ -45,7 +46,7 @@ LEAST_KNOWN = 30.0
 """Standard error of an outcome of which its bounds say nothing."""
 
 
-def between(line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int) -> tuple[Array, Array]:
+def between(line: Mixed, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int) -> tuple[Array, Array]:
     """Outcomes and their errors that stand for y_i only known to lie between lower_i and upper_i.
 
     By expectation propagation every indicator lower_i < y_i < upper_i becomes the normal factor N(y_i | m_i, r_i²) that
@@ -58,7 +59,7 @@ def between(line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed:
         error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     names = folds([str(i) for i in range(y.size)])
     for _ in range(ROUNDS):
-        model = gaussian_of(line, rows.assign(place=y, rounding=error))
+        model = line.design_rows(rows.assign(place=y, rounding=error)).model
         drawn = held_out(model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False).draws
         centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
         a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
@@ -79,19 +80,19 @@ FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 """Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
 
 
-def predictions(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def predictions(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """L* and every rule's prediction from other labs, one row per network."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
 
 
-def across_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def across_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors of every rule with each lab left out."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
 
 
-def within_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
@@ -100,7 +101,7 @@ def within_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame
 
 
 def _compared(
-    line: Line, fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
+    line: Mixed, fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
 
@@ -115,8 +116,8 @@ def _compared(
         a, b, c = published
         fixed["published formula"] = L * (a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64))
     drawn = {}
-    for name, each in (("logit", line), ("mean fraction", replace(line, covariates=(), sd=line.sd[:1]))):
-        model = gaussian_of(each, every)
+    for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
+        model = each.design_rows(every).model
         logits = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False).draws
         drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
     model = _polynomial(every)
@@ -178,12 +179,12 @@ def terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
 """Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the rest share 1."""
 SHAPE = {"n_layers": "b", "n_heads": "c"}
-PRIORS: dict[str, Prior] = {
-    "a": ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5% to 95% of the depth are no surprise"),
-    "n_layers": ("b", f"N(0, {SLOPE_SD:g}²)", "over one SD of log L: up to 12% of the depth at its middle"),
-    "n_heads": ("c", f"N(0, {SLOPE_SD:g}²)", "over one SD of log H: the same"),
-    "τ": ("τ", f"half-normal({SPREAD:g})", "labs differ as much as slopes may move"),
-    "σ": ("σ", f"half-normal({SPREAD:g})", "networks of one lab differ as much"),
+WHY = {
+    "a": "places from 5% to 95% of the depth are no surprise",
+    "n_layers": "over one SD of log L: up to 12% of the depth at its middle",
+    "n_heads": "over one SD of log H: the same",
+    "τ": "labs differ as much as slopes may move",
+    "σ": "networks of one lab differ as much",
 }
 
 
@@ -193,7 +194,7 @@ class Placed:
 
     rows: pd.DataFrame
     """model_id, heritage, n_layers, n_heads, L_star, their logs, and on the logit `place` with its `rounding`."""
-    line: Line
+    line: Mixed
     """On the logit, with depth and heads where they vary."""
     sources: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -217,8 +218,7 @@ def transition_rows(
     labs = rows["heritage"].astype(str)
     if labs.nunique() < 2:
         raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
-    shape = tuple(f"log_{name}" for name in SHAPE if np.ptp(rows[name]))
-    line = _on_logit(shape)
+    line = declare_places([name for name in SHAPE if np.ptp(rows[name])])
     logs = rows.assign(log_n_layers=np.log(L), log_n_heads=np.log(H), place=0.0, rounding=0.0)
     with np.errstate(divide="ignore"):
         lower, upper = logit(np.maximum(star - 1, 0) / L), logit(np.minimum(star, L) / L)
@@ -280,12 +280,11 @@ def fit_transition(
         statements["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
     law = Law(
         name="transition",
-        of=placed.line.of,
+        of=placed.line.design_rows,
         quantities=partial(_quantities, slopes),
         statements=statements,
         statistics=partial(_statistics, placed.rows),
         equations=_equations(slopes, published),
-        priors=tuple(PRIORS[name] for name in ("a", *slopes, "τ", "σ")),
         tables={
             "errors": partial(across_labs, placed.line, published),
             "errors_within_labs": partial(within_labs, placed.line, published),
@@ -295,7 +294,7 @@ def fit_transition(
         figures={"fit": _figure},
     )
     return law_fitted(
-        line_law(law, placed.line),
+        declare_law(law, placed.line, vary_line(placed.line)),
         placed.rows,
         seed=seed,
         estimand=outcome or definition,
@@ -309,19 +308,29 @@ DEPTH = OutcomeScale(word="logit", back=expit, outcome="share_of_depth")
 """L*, in the middle of its layer, as a share of the depth."""
 
 
-def _on_logit(shape: tuple[str, ...]) -> Line:
-    sd = (CENTRE_SD, *[SLOPE_SD] * len(shape))
-    return Line(outcome="place", covariates=shape, sd=sd, sigma=SPREAD, tau=SPREAD, error="rounding", scale=DEPTH)
+def declare_places(shape: Sequence[str]) -> Mixed:
+    """A line of places on the logit, with slopes on logs of some of depth and heads."""
+    slopes = [
+        Fixed(column=f"log_{name}", sd=SLOPE_SD, symbol=SHAPE[name], why=WHY[name], standardised=True) for name in shape
+    ]
+    return Mixed(
+        outcome="place",
+        fixed=(Fixed(sd=CENTRE_SD, symbol="a", why=WHY["a"]), *slopes),
+        levels=(Levels(column="heritage", scale=SPREAD, symbol="τ", why=WHY["τ"], name=LEVEL),),
+        rest=Rest(scale=SPREAD, why=WHY["σ"], error="rounding"),
+        scale=DEPTH,
+        regression=True,
+    )
 
 
-def _quantities(slopes: Sequence[str], values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
+def _quantities(slopes: Sequence[str], values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     beta, scales = values["beta"], values["scale"]
     rng = np.random.default_rng(beta.size)
     spread = np.sqrt(np.square(scales).sum(axis=-1))
     new = expit(beta[..., 0] + spread * rng.standard_normal(spread.shape))
     by_shape = {f"slope_{name}": beta[..., i] for i, name in enumerate(slopes, 1)}
-    spreads = {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
-    return {"depth": expit(beta[..., 0]), **by_shape, **spreads, "residual_sd": scales[..., -1], "new_network": new}
+    labs = {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
+    return {"depth": expit(beta[..., 0]), **by_shape, **labs, "residual_sd": scales[..., -1], "new_network": new}
 
 
 def _equations(slopes: Sequence[str], published: Formula | None) -> tuple[str, ...]:
@@ -398,7 +407,7 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(line for line, holds in words.items() if holds)
 
 
-def _statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str, Statistic]:
+def _statistics(rows: pd.DataFrame, design: MixedDesign) -> Mapping[str, Statistic]:
     L = rows.loc[list(design.outcomes), "n_layers"].to_numpy(dtype=np.float64)
     deep = np.median(L) <= L
     if not deep.any() or deep.all():

@@ -363,9 +363,7 @@ def priors(heritage: Heritage) -> tuple[Prior, ...]:
         ),
         *((("u_family", "N(0, 1)", "families are exchangeable within and across labs"),) * (FAMILY in heritage.blocks)),
         *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
-        ("se_i", "known", "the table states them")
-        if heritage.stated
-        else MODERATED,
+        ("se_i", "known", "the table states them") if heritage.stated else MODERATED,
     )
 
 
