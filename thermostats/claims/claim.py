@@ -31,7 +31,7 @@ import thermostats
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
 from thermostats.claims.judge import again, answered, by_rule, over_parts, together, two_verdicts, unmeasured
-from thermostats.claims.question import Curve, Question, Scope, Test, Trial, Views, own_models_missing
+from thermostats.claims.question import Curve, OneByOne, Question, Scope, Test, Trial, Views, own_models_missing
 from thermostats.claims.result import UNMEASURED, Audit, ByColumn, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
@@ -43,7 +43,7 @@ from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import looked_at, print_json, readable_in_part, refuse
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
-__all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "Test", "TooFew", "Trial", "Views"]
+__all__ += ["Estimate", "Evidence", "Finding", "Inference", "OneByOne", "Result", "Test", "TooFew", "Trial", "Views"]
 
 P = ParamSpec("P")
 T = TypeVar("T")

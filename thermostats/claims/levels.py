@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.extensions import ExtensionDtype
 
 from thermostats.claims.noise import ERRORS, Random
-from thermostats.claims.question import Question, Trial
+from thermostats.claims.question import Question, Trial, plain
 from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
 from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, half
@@ -500,16 +499,6 @@ def larger(search: Search, point: Point, power: float, limit: float) -> tuple[fl
         return np.nan, np.nan
     many = multiplied(trial, search.rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
-
-
-def plain(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same rows in numpy's types, parts of which are taken in no time."""
-    kinds: dict[Any, Any] = {}
-    for name, kind in rows.dtypes.items():
-        if isinstance(kind, ExtensionDtype):
-            lacks = np.float64 if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind) else object
-            kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
-    return rows.astype(kinds).copy()
 
 
 def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:

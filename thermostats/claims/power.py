@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 
 from thermostats.claims.calibration import Side, on_these
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import POWER, SIDES, WANTED, levels, plain
+from thermostats.claims.levels import POWER, SIDES, WANTED, levels
 from thermostats.claims.planned import PlannedStudy, studies
-from thermostats.claims.question import Question
+from thermostats.claims.question import Question, plain
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.run import claim_of
