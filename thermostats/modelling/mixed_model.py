@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pandas as pd
@@ -112,6 +112,8 @@ class Levels(Kind):
     """Column of which they are slopes; empty: they are levels."""
     sum_zero: bool = False
     """Over the values of the fit."""
+    met: bool = False
+    """In the order in which they are met; else in that of their names."""
 
     @property
     def block(self) -> str:
@@ -125,7 +127,10 @@ class Levels(Kind):
 
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects:
         """An effect a level."""
-        names, codes = numbered(table[self.column], fit.names if fit else ())
+        before = fit.names if fit else ()
+        if self.met:
+            before = tuple(dict.fromkeys([*before, *table[self.column].astype(str)]))
+        names, codes = numbered(table[self.column], before)
         seen = len(fit.names) if fit else len(names)
         columns = contrasts(codes, seen) if self.sum_zero else np.eye(len(names))[codes]
         if self.covariate:
@@ -148,6 +153,8 @@ class Rest:
     error_symbol: str = "se_i"
     freedom: str = ""
     """Column of their degrees of freedom, where they are estimates."""
+    shape: str = "normal"
+    """Law of what is left, where the engine knows others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +269,10 @@ class Mixed:
     def drop_kinds(self, *blocks: str) -> Mixed:
         """No effects of some kinds."""
         return replace(self, kinds=tuple(each for each in self.kinds if each.block not in blocks))
+
+    def replace_kind(self, kind: Kind) -> Mixed:
+        """Another kind in the place of that of its name."""
+        return replace(self, kinds=tuple(kind if each.block == kind.block else each for each in self.kinds))
 
     def drop_errors(self) -> Mixed:
         """Outcomes taken as exact."""
@@ -378,20 +389,31 @@ def read_column(table: pd.DataFrame, fixed: Fixed, units: Mapping[str, tuple[flo
     return (read_numbers(table, fixed.column) - mean) / sd
 
 
-def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}, factors: Mapping[str, float] = WIDER) -> Law:
-    """A law with design, equations and priors of a declaration, before its own; others are its alternatives.
+class Declaration(Protocol):
+    """What a law is made from."""
 
-    `factors`: of all prior scales, which are alternatives, too.
-    """
-    every = {name: mixed.scale_priors(factor) for name, factor in factors.items()} | dict(others)
-    declared = {name: declare_alone(law, each) for name, each in every.items()}
-    return replace(declare_alone(law, mixed), alternatives=declared)
+    @property
+    def equations(self) -> tuple[str, ...]: ...
+    @property
+    def priors(self) -> tuple[Prior, ...]: ...
+    def design_rows(self, rows: pd.DataFrame) -> Design: ...
 
 
-def declare_alone(law: Law, mixed: Mixed) -> Law:
-    """A law with design, equations and priors of a declaration, before its own."""
-    equations = (*mixed.equations, *law.equations)
-    return replace(law, of=mixed.design_rows, equations=equations, priors=(*mixed.priors, *law.priors))
+def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}) -> Law:
+    """A law as `state_law` makes it; alternatives are other prior scales too."""
+    wider = {name: mixed.scale_priors(factor) for name, factor in WIDER.items()}
+    return state_law(law, mixed, {**wider, **others})
+
+
+def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]) -> Law:
+    """A law with design, equations and priors of a declaration, before its own; others are its alternatives."""
+    stated = {
+        name: replace(
+            law, of=each.design_rows, equations=(*each.equations, *law.equations), priors=(*each.priors, *law.priors)
+        )
+        for name, each in {"": declared, **others}.items()
+    }
+    return replace(stated.pop(""), alternatives=stated)
 
 
 def name_draws(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
