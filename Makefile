@@ -6,7 +6,7 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Modules and tests are compiled once, also where the environment would have every process do it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report snapshot golden worlds test lint unit test-slow test-long coverage docs clean
+.PHONY: report snapshot golden worlds proofs test lint unit test-slow test-long coverage docs clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -24,6 +24,11 @@ snapshot: $(VENV)/.report
 # Every rule in simulated worlds: data/worlds.csv, which reports read. Resumable; `make worlds CLAIMS="C04 N01"` for some.
 worlds: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/python scripts/worlds.py $(CLAIMS)
+
+# A tiny model of every class held against itself, under the transformers that is installed: data/proofs.csv, whose rows
+# of other versions stay; `make proofs CLASSES="bloom gemma2"` for some.
+proofs: $(VENV)/.test
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/proofs.py $(CLASSES)
 
 # Linters and types run while the tests do, and either failing fails.
 test: $(VENV)/.test

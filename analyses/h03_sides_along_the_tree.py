@@ -98,7 +98,7 @@ def ancestor(name: str, parents: dict[str, str], ends: Container[str]) -> str:
 
 def gains(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model and source: gain with its 95% t interval over prompts, from the run with most prompts."""
-    every = of_last_revision(evidence.table("features"), "model_id")
+    every = of_last_revision(evidence.table("features").dropna(subset=gain), "model_id")
     every = every[every["comparable"] & (every[gain] > 0)]
     sizes, own = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
     n = own.where(own > 0, every["prompt_set"].map(sizes).astype("float64"))

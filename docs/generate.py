@@ -99,6 +99,27 @@ def worlds() -> str:
     return "\n".join(lines) + "\n"
 
 
+def proofs() -> str:
+    """What was proved of every class, a line a version of transformers."""
+    lines = [
+        "# Proofs by class",
+        "",
+        "A tiny model of every class with random weights, saved, loaded and proved by "
+        "[`thermostats prove`](../how-to/prove.md). The largest relative difference is that of all identities "
+        "together; float32 rounds to 6e-8. `make proofs` writes the file `data/proofs.csv`, and "
+        "`thermostats ls architectures --proofs` prints it. A version of transformers that is not here is unproven: "
+        "`thermostats doctor` says so, and the column `proof` of `runs`.",
+        "",
+        "| class | transformers | identities | largest difference | whose | not covered | day |",
+        "|---|---|---:|---:|---|---|---|",
+    ]
+    for row in thermostats.load("proofs").itertuples():
+        held = f"{row.held} hold" + f", {row.failed} fails" * bool(row.failed)
+        cells = (f"`{row.architecture}`", row.transformers, held, f"{row.difference:.1e}", row.identity)
+        lines.append(f"| {' | '.join((*cells, row.not_covered, row.proved_on))} |")
+    return "\n".join(lines) + "\n"
+
+
 def models() -> str:
     """Every law with its equation, as the docstring of its function begins, its engine and the claims that fit it."""
     lines = [
@@ -223,7 +244,8 @@ def gallery(folder: Path) -> str:
 def write(folder: Path) -> None:
     """Write the pages that follow from the code alone into a folder."""
     (folder / "gallery.md").write_text(gallery(folder), encoding="utf-8")
-    for name, text in {"cli.md": commands(), "tables.md": tables(), "worlds.md": worlds()}.items():
+    pages = {"cli.md": commands(), "tables.md": tables(), "worlds.md": worlds(), "proofs.md": proofs()}
+    for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -123,6 +123,13 @@ def finding(claim: str, **fields: object) -> dict[str, object]:
     return {"claim": claim, **empty, "n_models": 8, "n_heritages": 2, **fields}
 
 
+def make_empty_store(folder: Path) -> Path:
+    """A folder of tables, read by itself, that have no rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "models.csv").write_bytes(store.to_csv(table("models"), "models"))
+    return folder
+
+
 def make_store(folder: Path) -> Path:
     """A data folder with one model, one run of three layers and two prompts."""
     for name, content in _files_of_the_small_store().items():

@@ -73,7 +73,7 @@ def test_a_full_disk_gives_a_sentence(what: str) -> None:
         (["ls", "model"], 2, "", "thermostats ls models"),
         (["chek"], 2, "", "did you mean 'check'?"),
         (["power", "--models", "3"], 2, "", "thermostats power --help"),
-        (["check", "--data", "nowhere"], 2, "nowhere", "--data nowhere begins it"),
+        (["check", "--data", "nowhere"], 2, "nowhere", "begins it: thermostats measure MODEL --data nowhere"),
     ],
 )
 def test_a_refusal_is_json_too(arguments: list[str], code: int, where: str, words: str, tmp_path: Path) -> None:

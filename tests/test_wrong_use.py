@@ -40,7 +40,7 @@ CASES = [
     ("ls columns feature", "did you mean features?"),
     ("ls models runs", "thermostats ls columns runs"),
     ("ls models gpt2", "only columns are listed by table: got models gpt2. Next: thermostats ls models"),
-    ("ls models --data nowhere", "--data nowhere begins it"),
+    ("ls models --data nowhere", "begins it: thermostats measure MODEL --data nowhere"),
     ("ls runs --own", "thermostats ls runs --own --data mine"),
     ("measur my-model", "thermostats measure my-model"),
     ("ls prompts --lab OpenAI", "allowed: models, runs"),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
+    from thermostats.measurement.proving import prove as prove
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
     from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
@@ -94,6 +95,7 @@ _HOME = {
     "predict_gain": "thermostats.modelling.heritage.prediction",
     "profile": "thermostats.plots.general",
     "prompt_rows": "thermostats.tables.model_rows",
+    "prove": "thermostats.measurement.proving",
     "report": "thermostats.reporting.report",
     "run_id": "thermostats.tables.runs",
     "spectral_angles": "thermostats.measurement.compare",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pandas as pd
 from between_files import LAST, NORMED, PENULTIMATE
+from numpy.typing import NDArray
 from penultimate_gains import DENSE
 from reading import Reading, relative
 from scipy import stats
@@ -23,6 +26,9 @@ P_OF_LAWS = ("abstract (1) p", "section 4.2 Fisher")
 FROM, UNTIL = 2022, 2024
 """Years of the models by the archive's summary."""
 LLAMA, MISTRAL = "meta-llama/Llama-3.1-8B", "mistralai/Mistral-7B-v0.1"
+NOTES, PHASES = "L_STAR_FORMULA_V3_RESULT.md", "ANISOTROPY_RESULTS_SUMMARY.md"
+"""The author's notes on the formula and on anisotropy, which were removed from the repository."""
+CALIBRATED, CALIBRATION_ERROR = "L* of calibration, 0-based", "error as stated, per cent of depth"
 
 
 def find(reading: Reading, measured: pd.DataFrame) -> None:
@@ -42,6 +48,8 @@ def find(reading: Reading, measured: pd.DataFrame) -> None:
     _pooled(reading)
     _final_norm(reading, gains(LAST, "thermodynamic_benchmark.json"))
     _transitions(reading)
+    _calibration(reading)
+    _phases(reading)
     _laplacians(reading)
     _traces(reading)
     for name, entry in reading.root("OPT_anomaly.json")["attention_analysis"].items():
@@ -211,6 +219,62 @@ def _transitions(reading: Reading) -> None:
         depth, ratio = (float((100 * (guess - truth).abs() / over).mean()) for over in (L, truth))
         reading.disagree("error per cent", depth, float(stated), stated=stated, guess=name, depth=depth, ratio=ratio)
     reading.disagree("base of L*", 0, 1)
+
+
+def _calibration(reading: Reading) -> None:
+    """The eight L* to which the constants of the formula were fitted, by the author's notes."""
+    stated = pd.DataFrame(reading.rows["statements"])
+    noted = stated[stated["source"] == NOTES].set_index("statistic")
+    models = noted.loc[[CALIBRATED], ["model_id", "value"]].astype({"value": float}).reset_index(drop=True)
+    for label in ("n_layers", "n_heads", "heritage"):
+        models[label] = [reading.fact(model, label) for model in models["model_id"]]
+    truth = models["value"]
+    L = models["n_layers"]
+    H = models["n_heads"]
+    printed = stated.set_index("pointer")["value"].astype(float)
+    a, b, c = (printed[f"section 5.3, eq. 6 {name}"] for name in "abc")
+    full = float((100 * (L * (a + b * L + c / H) - truth).abs() / L).mean())
+    half = float((100 * (L / 2 - truth).abs() / L).mean())
+    column = float(noted.loc[[CALIBRATION_ERROR], "value"].astype(float).mean())
+    notes = noted.set_index("pointer")["value"].astype(float)
+    reading.disagree("calibration mean", notes["predictions, mean"], column, file=NOTES, formula=full)
+    constants, fitted = _fit_deviations(np.column_stack([np.ones(len(L)), L, 1 / H]), truth / L)
+    words = {"file": NOTES, **dict(zip("abc", constants, strict=True))}
+    reading.disagree("calibration in sample", 100 * fitted, full, **words)
+    reading.disagree("calibration labs", models["heritage"].nunique(), 1, file=NOTES)
+    reading.disagree("25 per cent of two formulas", half, notes["comparison, original"], file=NOTES)
+    shapes = models.groupby("heritage")[["n_layers", "n_heads"]].apply(lambda rows: len(rows.drop_duplicates()))
+    lab = str(shapes.idxmax())
+    left = len(models[models["heritage"] != lab][["n_layers", "n_heads"]].drop_duplicates())
+    distinct = len(models[["n_layers", "n_heads"]].drop_duplicates())
+    reading.disagree("three constants on five shapes", distinct, 3, file=NOTES, lab=lab, left=left)
+    published = [row for row in reading.rows["inconsistencies"] if row["inconsistency_id"].startswith("nan-as-extreme")]
+    for row in published:
+        if row["model_id"] in set(models["model_id"]):
+            words = {"file": NOTES, "model": row["model_id"]}
+            reading.disagree("calibration of a NaN", row["value"], row["other_value"], **words)
+
+
+def _fit_deviations(X: NDArray[np.float64], y: pd.Series) -> tuple[NDArray[np.float64], float]:
+    """The b of the smallest mean |y - X b|, and that mean.
+
+    Some best fit goes through as many points as it has constants, so that all such fits are tried.
+    """
+    fits = []
+    for chosen in itertools.combinations(range(len(X)), X.shape[1]):
+        some = list(chosen)
+        if np.linalg.matrix_rank(X[some]) == X.shape[1]:
+            b = np.linalg.solve(X[some], y.to_numpy()[some])
+            fits.append((float(np.abs(y - X @ b).mean()), b))
+    least, constants = min(fits, key=lambda fit: fit[0])
+    return constants, least
+
+
+def _phases(reading: Reading) -> None:
+    """The profile of anisotropy in which the author's notes see five phases."""
+    noted = [row["value"] for row in reading.rows["statements"] if row["source"] == PHASES]
+    reading.disagree("five phases behind the final norm", *noted, file=PHASES)
+    reading.disagree("anisotropy is the largest eigenvalue", file=PHASES)
 
 
 def _laplacians(reading: Reading) -> None:

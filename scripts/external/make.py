@@ -13,6 +13,7 @@ from pathlib import Path
 
 import gpt2_pythia
 import instruct_models
+import l_star_calibration
 import llama_scope
 import logos_in_layers
 import pandas as pd
@@ -31,7 +32,10 @@ from thermostats.tables.schemas import dtypes, with_added
 from thermostats.tables.store import check_licence
 
 HERE, OUT = Path(__file__).parent, Path(__file__).resolve().parents[2] / "data" / "external"
-SOURCES = (logos_in_layers, study_removed, llama_scope, instruct_models, gpt2_pythia, standard_model)
+SOURCES = (
+    *(logos_in_layers, study_removed, l_star_calibration, llama_scope, instruct_models),
+    *(gpt2_pythia, standard_model),
+)
 ALIKE = {"revision": "main", "n_positions": 0, "gated_mlp": True, "norm_kind": "RMSNorm", "position_scheme": "rotary"}
 ALIKE |= {"parallel_block": False}
 """What the configurations of all these models have in common."""

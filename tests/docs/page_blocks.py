@@ -30,7 +30,7 @@ from typing import Any
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
-MADE = ("cli.md", "gallery.md", "models.md", "tables.md")
+MADE = ("cli.md", "gallery.md", "models.md", "proofs.md", "tables.md")
 """Pages that follow from the code; `docs/generate.py` writes them."""
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", ROOT / "RELEASING.md"]

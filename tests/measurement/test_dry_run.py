@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 import small
 import tiny
 import transformers
+from conftest import make_empty_store
 
 from thermostats.measurement.engines import Job
 from thermostats.measurement.execute import lacking, planned
@@ -23,7 +24,7 @@ HERE = Place("cpu", 10**9)
 
 
 def beforehand(spec: RunSpec, data: Path, place: Place = HERE) -> Outcome:
-    data.mkdir(exist_ok=True)
+    make_empty_store(data)
     need: Need = estimate(Path(spec.model), spec, TEXTS, place.kind)
     return planned(Job(spec, need), TEXTS, data, place)
 

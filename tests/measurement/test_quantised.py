@@ -12,6 +12,7 @@ pytest.importorskip("transformers")
 
 import small
 import torch
+from conftest import make_empty_store
 from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError
@@ -48,7 +49,7 @@ def test_a_method_is_named_and_the_next_step_is_its_own(
     folder = quantised(tmp_path / "packed", method, dtype)
     spec = RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     with pytest.raises(DataError) as caught:
-        plan(spec, tmp_path)
+        plan(spec, make_empty_store(tmp_path))
     assert f"quantised by {method.removesuffix('_4bit')}" in caught.value.what
     assert step in caught.value.next_step
     with pytest.raises(DataError, match=f"quantised by {method.removesuffix('_4bit')}"):

@@ -16,6 +16,7 @@ from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.batching import ImagePrompt, TokenisedPrompt
 from thermostats.measurement.forward import Decoder, configuration, decoder
 from thermostats.measurement.lookup import lookup
+from thermostats.measurement.model_class import Architecture
 
 torch.set_num_threads(1)  # matrices this small are slower on more
 
@@ -185,7 +186,7 @@ OWN: dict[str, dict[str, Any]] = {
 UNSTATED: set[str] = set()
 """Entries whose configuration states no key/value heads by default: a wrong number of them would pass unseen."""
 for _entry in ARCHITECTURES:
-    if _entry.name not in CONFIGURATIONS:
+    if _entry.name not in CONFIGURATIONS and _entry.model_type in transformers.CONFIG_MAPPING:  # older ones lack some
         _kind = transformers.CONFIG_MAPPING[_entry.model_type]
         _known = _kind().to_dict()
         _fits = {key: value for key, value in SMALL.items() if key in _known or key in _kind.attribute_map}
@@ -218,11 +219,21 @@ def build(name: str, attention: str | None = None, *, head: bool = True, **chang
 
 
 def from_config(config: Any, *, head: bool = True) -> torch.nn.Module:
-    """A model with random weights, norms and biases."""
-    listed = next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
-    kind = getattr(transformers, listed.loader if listed and head else "AutoModelForCausalLM" if head else "AutoModel")
-    made = noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+    """A model with random weights, norms and biases; of one with several parts the stack that is measured."""
+    made, listed = build_whole(config, head=head), first_entry(config)
     return made.get_submodule(listed.part) if listed and head else made
+
+
+def build_whole(config: Any, *, head: bool = True) -> torch.nn.Module:
+    """A model with random weights, norms and biases, with all its parts, as it is saved."""
+    listed = first_entry(config)
+    kind = getattr(transformers, listed.loader if listed and head else "AutoModelForCausalLM" if head else "AutoModel")
+    return noisy(kind.from_config(config) if hasattr(kind, "from_config") else kind(config))
+
+
+def first_entry(config: Any) -> Architecture | None:
+    """The first entry of a configuration's model type."""
+    return next((entry for entry in ARCHITECTURES if entry.model_type == config.model_type), None)
 
 
 DRAWN = ("sinks", "router.bias", "class_embedding", "cls_token")

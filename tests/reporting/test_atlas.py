@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import command, layer, run, shipped_tables, table
+from conftest import command, layer, make_empty_store, run, shipped_tables, table
 from workplaces import EVIL, make_workplace
 
 from thermostats.claims.evidence import Evidence
@@ -194,6 +194,6 @@ def test_names_with_markup_stay_text(tmp_path: Path) -> None:
     assert any(EVIL in line["model"] for line in lines_of(page))
 
 
-def test_an_empty_data_folder_gives_a_page_that_says_so(tmp_path: Path) -> None:
-    page = atlas.page(Evidence(tmp_path))
+def test_tables_without_rows_give_a_page_that_says_so(tmp_path: Path) -> None:
+    page = atlas.page(Evidence(make_empty_store(tmp_path)))
     assert "hold no values by layer" in page and "<script>" not in page

@@ -12,7 +12,7 @@ from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
-from conftest import command, snapshot
+from conftest import command, make_empty_store, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.claims import run as runner
@@ -423,7 +423,7 @@ def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
 def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
     script = tmp_path / "u01_own.py"
     script.write_text("import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n")
-    ((_, run),) = run_all({"U01": script}, tmp_path)
+    ((_, run),) = run_all({"U01": script}, make_empty_store(tmp_path))
     pid, threads = run.error.split(": ")[1].split()[:2]
     assert int(pid) != os.getpid()
     assert threads.startswith("1") or "OMP_NUM_THREADS" in os.environ
@@ -437,7 +437,8 @@ def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
     for name in ("U01", "U02", "U03", "U04"):
         jobs[name] = tmp_path / f"{name.lower()}_one.py"
         jobs[name].write_text(script.format(name))
-    of = {name: run.error.rpartition(" ")[2] for name, run in run_all(jobs, tmp_path, 2, together=[("U02", "U04")])}
+    runs = run_all(jobs, make_empty_store(tmp_path), 2, together=[("U02", "U04")])
+    of = {name: run.error.rpartition(" ")[2] for name, run in runs}
     assert set(of) == set(jobs) and of["U02"] == of["U04"]
     assert _in_order(jobs, [("U04", "U02")]) == [("U01",), ("U02", "U04"), ("U03",)]
 

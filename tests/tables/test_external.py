@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize
 
 import thermostats
 from thermostats.errors import DataError, UsageError
+from thermostats.modelling.classical.counts import phases
 from thermostats.tables import export as provenance
 from thermostats.tables import store
 from thermostats.tables.choices import EXTERNAL
@@ -46,6 +48,17 @@ SIX = {
     "openai-community/gpt2-xl": 1.070,
 }
 """Ratio of the last two norms before the final norm, divided by hand from the source's files."""
+CALIBRATION = {
+    "EleutherAI/pythia-160m": (12, 12, 7.2, 8.0),
+    "EleutherAI/pythia-410m": (24, 16, 17.5, 17.0),
+    "EleutherAI/pythia-1b": (16, 8, 14.3, 16.0),
+    "EleutherAI/pythia-2.8b": (32, 32, 22.0, None),
+    "EleutherAI/pythia-6.9b": (32, 32, 22.0, None),
+    "facebook/opt-125m": (12, 12, 7.2, 9.0),
+    "google/gemma-2b": (18, 8, 16.8, 18.0),
+    "openai-community/gpt2": (12, 12, 7.2, 10.0),
+}
+"""Depth, heads, what the notes' table predicts, and the layer counted from 1 where its index is no NaN's: by hand."""
 CHECKPOINTS = {
     "01-ai/Yi-34B": 34_388_917_248,
     "Qwen/Qwen2.5-0.5B": 494_032_768,
@@ -180,6 +193,102 @@ def test_profiles_agree_as_others_found(runs: pd.DataFrame, model: str, prompts:
     base = profile(runs, "meta-llama/Llama-3.1-8B", "llama_scope_slimpajama")
     both = pd.concat([base, profile(runs, model, prompts)], axis=1, join="inner")
     assert float(both.corr().iloc[0, 1]) == pytest.approx(r, abs=0.03)
+
+
+@pytest.fixture(scope="module")
+def calibration(runs: pd.DataFrame) -> pd.DataFrame:
+    """The eight models of the formula's calibration: index from 0, prediction, and layer from 1 where there is one."""
+    of_source = runs[runs["source"] == "buk81-lstar-calibration"]
+    values = rows("summaries", of_source).pivot(index="model_id", columns="estimand", values="value")
+    layers = rows("transitions", of_source).set_index("model_id")[["layer", "relative_depth", "missing"]]
+    facts = store.load("models").drop_duplicates("model_id").set_index("model_id")[["n_layers", "n_heads", "heritage"]]
+    return values.join(layers).join(facts.astype({"n_layers": float, "n_heads": float}))
+
+
+def test_the_calibration_of_the_formula_is_that_of_its_notes(calibration: pd.DataFrame) -> None:
+    of_model = calibration[["n_layers", "n_heads", "L_star_calibration_predicted", "layer"]]
+    given = {model: tuple(None if pd.isna(x) else x for x in row) for model, *row in of_model.itertuples()}
+    assert given == CALIBRATION
+    index, found = calibration["L_star_calibration_index"], calibration["layer"].notna()
+    assert (calibration["layer"][found] == index[found] + 1).all() and index[~found].tolist() == [26.0, 21.0]
+    assert set(calibration.loc[~found, "missing"]) == {
+        "the published index is where the first NaN stands, not an extreme"
+    }
+    np.testing.assert_allclose(calibration["relative_depth"], calibration["layer"] / calibration["n_layers"])
+
+
+def test_errors_on_the_calibration_are_those_computed_by_hand(calibration: pd.DataFrame) -> None:
+    L, H = calibration["n_layers"], calibration["n_heads"]
+    truth = calibration["L_star_calibration_index"]
+
+    def error(guess: pd.Series) -> float:
+        return float((100 * (guess - truth).abs() / L).mean())
+
+    assert error(L * (0.11 + 0.012 * L + 4.9 / H)) == pytest.approx(5.15, abs=0.005)
+    assert error(L / 2) == pytest.approx(25.22, abs=0.005)
+    assert error(calibration["L_star_calibration_predicted"]) == pytest.approx(6.34, abs=0.005)
+    assert calibration["heritage"].nunique() == 4 and len(calibration[["n_layers", "n_heads"]].drop_duplicates()) == 5
+    design = np.column_stack([np.ones(8), L, 1 / H])
+    others = (calibration["heritage"] != "EleutherAI").to_numpy()
+    assert np.linalg.matrix_rank(design) == 3 and np.linalg.matrix_rank(design[others]) == 2
+    left_out = truth.copy()
+    for i in range(8):
+        kept = np.arange(8) != i
+        constants = np.linalg.lstsq(design[kept], (truth / L).to_numpy()[kept], rcond=None)[0]
+        left_out.iloc[i] = L.iloc[i] * (design[i] @ constants)
+    assert error(left_out) == pytest.approx(8.31, abs=0.005)
+
+
+def test_the_printed_constants_are_those_of_least_deviations_on_the_calibration(calibration: pd.DataFrame) -> None:
+    """A linear programme: y = X b + u − v, smallest sum of u, v ≥ 0; the published 4.8% is its error, in sample."""
+    L, H = calibration["n_layers"].to_numpy(), calibration["n_heads"].to_numpy()
+    share = calibration["L_star_calibration_index"].to_numpy() / L
+    design = np.column_stack([np.ones(8), L, 1 / H])
+    cost = np.concatenate([np.zeros(3), np.full(16, 1 / 8)])
+    equal = np.column_stack([design, np.eye(8), -np.eye(8)])
+    bounds = [(None, None)] * 3 + [(0, None)] * 16
+    solved = optimize.linprog(cost, A_eq=equal, b_eq=share, bounds=bounds)
+    assert [round(solved.x[0], 2), round(solved.x[1], 3), round(solved.x[2], 1)] == [0.11, 0.012, 4.9]
+    assert 100 * solved.fun == pytest.approx(4.816, abs=5e-4)
+    row = store.load("inconsistencies").set_index("inconsistency_id").loc["4.8 per cent is in sample"]
+    assert row["value"] == pytest.approx(100 * solved.fun) and row["other_value"] == pytest.approx(5.15, abs=0.005)
+    assert "0.1111, 0.0122 and 4.903" in row["what"]
+
+
+def test_the_calibration_that_the_study_published_is_in_it(calibration: pd.DataFrame) -> None:
+    """Four of the eight stand in a published file, the two that are no extremes in another as they were published."""
+    runs = store.load("runs")
+    published = store.load("transitions").merge(runs, on="run_id").query("definition == 'calibration'")
+    published = published[published["measure_version"] == "published"].set_index("model_id")["layer"]
+    assert len(published) == 4 and (published == calibration.loc[published.index, "layer"]).all()
+    stated = store.load("statements")
+    by_nan = stated[stated["statistic"] == "L* (max_abs_gradient), 0-based, as published"].set_index("model_id")[
+        "value"
+    ]
+    alike = by_nan.index.intersection(calibration.index)
+    assert sorted(alike) == ["EleutherAI/pythia-2.8b", "EleutherAI/pythia-6.9b"]
+    assert (by_nan[alike] == calibration.loc[alike, "L_star_calibration_index"]).all()
+    noted = stated[stated["source"] == "L_STAR_FORMULA_V3_RESULT.md"]
+    of_notes = noted[noted["statistic"] == "L* of calibration, 0-based"].set_index("model_id")["value"]
+    assert of_notes.to_dict() == calibration["L_star_calibration_index"].to_dict()
+
+
+def test_three_phases_fit_the_profile_of_the_five_better(runs: pd.DataFrame) -> None:
+    """Fall of BIC from three straight pieces to five, as trying every partition of the profile gives it."""
+    stated = rows("summaries", runs)[lambda table: table["model_id"] == "EleutherAI/pythia-6.9b"]
+    profile = stated[stated["estimand"].str.startswith("intrinsic_dim_ratio_state_")].sort_values("estimand")["value"]
+    shares, states = profile.to_numpy(), np.arange(33.0)
+    for part, fall in ((slice(0, 33), -27.6), (slice(0, 32), -25.3), (slice(1, 32), -27.5)):
+        found = phases(states[part], shares[part])
+        assert found[3].bic - found[5].bic == pytest.approx(fall, abs=0.05)
+
+
+def test_a_curve_without_its_rows_gives_no_gain(runs: pd.DataFrame) -> None:
+    features = thermostats.features(source="buk81-lstar-calibration", every=True)
+    gains = features[[name for name in features if name.endswith("_gain")]]
+    assert len(features) == 8 and gains.isna().all(axis=None)
+    found = features.set_index("model_id")["L_star_calibration"].dropna()
+    assert found.to_dict() == {model: row[3] for model, row in CALIBRATION.items() if row[3] is not None}
 
 
 @pytest.mark.parametrize("licence", ["CC-BY-NC-4.0", "CC-BY-ND-4.0", ""])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import model, run
+from conftest import make_empty_store, model, run
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -207,8 +207,8 @@ def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
     assert np.isnan(row["geometric_gain"]) and np.isnan(row["penultimate_gain"])
 
 
-def test_an_empty_store_gives_no_rows_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
-    empty = features(tmp_path)
+def test_tables_without_rows_give_none_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
+    empty = features(make_empty_store(tmp_path))
     assert empty.empty
     assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(empty.columns)
     assert set(rows.columns) - set(empty.columns) == {label for label in rows.columns if label.startswith("L_star_")}

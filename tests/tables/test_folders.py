@@ -18,6 +18,13 @@ def unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("THERMOSTATS_DATA", raising=False)
 
 
+def begun_store(folder: Path) -> Path:
+    """A folder that says that it is a store, without rows."""
+    folder.mkdir(exist_ok=True)
+    (folder / folders.MARK).touch()
+    return folder
+
+
 def test_the_argument_comes_before_the_variable_and_the_package_s_tables_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,19 +35,43 @@ def test_the_argument_comes_before_the_variable_and_the_package_s_tables_last(
         assert chosen() == shipped
         monkeypatch.setenv("THERMOSTATS_DATA", "")
         assert chosen() == shipped
-        monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path))
+        monkeypatch.setenv("THERMOSTATS_DATA", str(begun_store(tmp_path)))
         assert chosen() == tmp_path
-        (tmp_path / "a").mkdir(exist_ok=True)
-        assert chosen(str(tmp_path / "a")) == tmp_path / "a"
+        assert chosen(str(begun_store(tmp_path / "a"))) == tmp_path / "a"
     assert folders.own_folder() == tmp_path
     assert folders.own_folder(tmp_path / "new") == tmp_path / "new"
 
 
-def test_a_folder_that_is_not_there_is_looked_up_in_the_package_s_and_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ([], "no such data folder"),
+        (["new/"], "the data folder has no tables yet"),
+        (["new/.lock", "new/notes.txt"], "the data folder has no tables yet"),
+    ],
+)
+def test_a_folder_without_tables_is_looked_up_in_the_package_s_and_not_read(
+    made: list[str], words: str, tmp_path: Path
+) -> None:
+    for name in made:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).write_text("")
     assert folders.begun_or_shipped(tmp_path / "new") == folders.shipped("data")
-    with pytest.raises(UsageError, match="no such data folder") as caught:
+    with pytest.raises(UsageError, match=words) as caught:
         folders.data_folder(tmp_path / "new")
     assert caught.value.where == str(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    "name", ["store.toml", "models.csv", "lineage.csv", "external/theirs/layers.csv", "measured/x"]
+)
+def test_a_folder_with_tables_of_any_kind_is_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text("")
+    assert folders.data_folder(tmp_path) == folders.begun_or_shipped(tmp_path) == tmp_path
+
+
+def test_no_folder_is_written_to_where_none_was_named() -> None:
     with pytest.raises(UsageError, match="no folder for your rows was named"):
         folders.own_folder()
 

@@ -328,7 +328,7 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
     if evidence.name not in (MEASURED, POOLED) or not measures or evidence.data.resolve() == shipped("data").resolve():
         return
     models = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
-    there, folder = set(evidence.table("models")["model_id"]), evidence.data
+    folder = evidence.data
     has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(models) else {}
     for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
         name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
@@ -341,7 +341,7 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
         elif not row.heritage:
             line = command("set", name, "heritage=LAB", data=folder)
             yield f"{name} is left out: the tables name no lab that trained it. `{line}` brings it in."
-        elif row.variant == "instruct" and row.parent in there:
+        elif row.variant == "instruct" and row.parent in used:
             yield f"{name} is left out: {row.parent}, from which it was tuned, represents it."
         elif row.seed_of:
             yield f"{name} is counted with the other seeds of {row.seed_of}."
@@ -352,7 +352,9 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
             are = "is" if len(unstated) == 1 else "are"
             yield f"{name} is left out: its {listed(unstated)} {are} not stated. `{line}` brings it in."
         else:
-            yield f"{name} is left out: it has no rows of the quantity in question; see `thermostats needs {claim}`."
+            bases = ", or the question is of base models alone" if row.variant == "instruct" else ""
+            lacking = f"it has no rows of the quantity in question{bases}"
+            yield f"{name} is left out: {lacking}; see `thermostats needs {claim}`."
 
 
 def noise(question: Question, used: Collection[str], evidence: Evidence) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from thermostats.cli.options import (
     with_option,
 )
 from thermostats.cli.planning import app as planning
+from thermostats.cli.proving import app as proving
 from thermostats.cli.tools import app as tools
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import PRECISIONS, SETTINGS, parsed, shipped_lists
@@ -50,6 +51,7 @@ for registered in studies().values():
         app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
 app.add_typer(planning)
+app.add_typer(proving)
 
 LISTS = {
     "architectures": "thermostats measure MODEL for a model of one of these",
@@ -351,6 +353,9 @@ def ls(
     paths: Annotated[
         bool, typer.Option("--paths", help="For models: folders of a checkout's trained models, to measure offline.")
     ] = False,
+    proofs: Annotated[
+        bool, typer.Option("--proofs", help="For architectures: what was proved of each, by version of transformers.")
+    ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
@@ -362,6 +367,9 @@ def ls(
     `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
     """
     _check_listing(what, table, by_lab=bool(lab or family), paths=paths)
+    if proofs and what != "architectures":
+        step = "thermostats ls architectures --proofs"
+        raise UsageError("proofs are listed of architectures", got=f"{what} --proofs", next_step=step)
     if yours:
         folders.own_folder(data)
     folders.data_folder(data)
@@ -369,6 +377,7 @@ def ls(
         _list_folders(as_json)
         return
     step = "thermostats ls tables" if table is not None else LISTS[what]
+    step = "thermostats prove MODEL for one of yours" if proofs else step
     if analyses is not None and what == "claims":
         from thermostats.claims.study import scripts  # noqa: PLC0415 - a listing must not load it
 
@@ -378,7 +387,7 @@ def ls(
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
     rows, columns = listing.rows_of_table(
-        what, data, yours=yours, table=table, analyses=analyses, rules=as_json, **chosen
+        what, data, yours=yours, table=table, analyses=analyses, rules=as_json, proofs=proofs, **chosen
     )
     print_rows(rows, columns, as_json, spare=listing.SPARE)
     if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:

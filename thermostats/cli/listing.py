@@ -166,13 +166,14 @@ def rows_of_table(
     analyses: Path | None = None,
     rules: bool = True,
     yours: bool = False,
+    proofs: bool = False,
     **chosen: Any,
 ) -> Rows:
     """Rows and the columns to show of one listing.
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
     read from their words alone, since scripts state the rules. The verb has checked the names. own, chosen: models and
-    runs that `rows` lists.
+    runs that `rows` lists. proofs: of architectures, what was proved of each.
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
     """
@@ -181,7 +182,7 @@ def rows_of_table(
     if what == "columns":
         return _columns(table)
     if what == "architectures":
-        return _architectures()
+        return list_proofs() if proofs else _architectures()
     if what == "claims":
         return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
     if what == "evidence":
@@ -267,3 +268,18 @@ def _architectures() -> Rows:
     tower = dict.fromkeys(("values", "parallel", "additive"), "its text tower's")
     listed += [{"architecture": name, "model_type": name, **tower, "when": ""} for name in sorted(TEXT_TOWERS)]
     return listed, list(listed[0])
+
+
+def list_proofs() -> Rows:
+    """A row a class and version of transformers: what was proved; classes of which nothing was have a row too."""
+    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - as above
+    from thermostats.tables.register import load_proofs  # noqa: PLC0415 - pandas
+
+    rows = plain(load_proofs())
+    there = {row["architecture"] for row in rows}
+    listed = [{**row, "state": "failed" if row["failed"] else "proved"} for row in rows]
+    empty = dict.fromkeys([*TABLES["proofs"].columns], "") | {"held": 0, "difference": None, "state": "unproven"}
+    names = [*(entry.name for entry in ARCHITECTURES), *sorted(TEXT_TOWERS)]
+    listed += [{**empty, "architecture": name} for name in names if name not in there]
+    columns = ["architecture", "transformers", "state", "held", "difference", "identity", "not_covered", "proved_on"]
+    return listed, columns

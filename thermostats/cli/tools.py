@@ -31,6 +31,8 @@ from thermostats.tables.schemas import TABLES
 from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from thermostats.claims.run import Lacking
 
 
@@ -63,8 +65,8 @@ def name_in(outcome: Any) -> str:
     return f"{outcome.model}@{outcome.revision}" if outcome.revision not in ("", "main") else str(outcome.model)
 
 
-def paired_rows(first: Path, second: Path, data: Path | None) -> tuple[list[dict[str, Any]], str]:
-    """Differences of the gains of two folders' models, a row a block; where both are measured, why there are none."""
+def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
+    """Differences of two models' gains by `paired`; where both are measured, why there are none."""
     from thermostats.measurement.spectra import model_sha  # noqa: PLC0415 - reads weights
     from thermostats.modelling.pairs import paired  # noqa: PLC0415 - scipy
     from thermostats.tables import store  # noqa: PLC0415 - pandas
@@ -74,22 +76,27 @@ def paired_rows(first: Path, second: Path, data: Path | None) -> tuple[list[dict
     runs = runs[runs["prompt_set"].ne("")]
     named = [runs.loc[runs["sha"].eq(model_sha(folder)), ["model_id", "revision"]] for folder in (first, second)]
     if any(of_one.empty for of_one in named):
-        return [], ""
+        return None, ""
     models = [f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}" for of_one in named]
     try:
-        return paired(*models, data=data).to_dict("records"), ""
+        return paired(*models, data=data), ""
     except UsageError as error:
-        return [], str(error)
+        return None, str(error)
 
 
 OK, MISSING, BROKEN = "ok", "missing", "broken"
+UNPROVEN = "unproven"
+"""State of a version that the register of proofs has not."""
 NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "pymc", "nutpie", "arviz")
 EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
 PYTHONS = ((3, 11), (3, 13))
 
 
 def checks(data: str | Path | None = None) -> list[dict[str, str]]:
-    """Rows of name, state, found, advice; `broken`: the package cannot work, `missing`: a part of it cannot."""
+    """Rows of name, state, found, advice.
+
+    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see `make_proofs_row`.
+    """
     python, room = sys.version.split()[0], shutil.disk_usage(Path.cwd()).free / 1e9
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
     rows = [("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}", "")]
@@ -111,9 +118,24 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
         counts = check(place := folders.begun_or_shipped(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
+        rows += make_proofs_row()
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
     return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
+
+
+def make_proofs_row() -> list[tuple[str, str, str, str]]:
+    """What the register says of the version of transformers that is installed; nothing where there is none."""
+    from thermostats.tables.register import find_version, list_proved  # noqa: PLC0415 - pandas
+
+    number = find_version()
+    if not number:
+        return []
+    proved = len(list_proved(number))
+    if not proved:
+        advice = "thermostats prove MODEL says whether a model of yours is read rightly"
+        return [("proofs", UNPROVEN, f"transformers {number} is unproven", advice)]
+    return [("proofs", OK, f"{proved} classes were proved under transformers {number}", "")]
 
 
 LETTER = "u"
@@ -225,13 +247,14 @@ def compare(
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
     gains = comparison.gains.to_dict("records")
-    differences, why = paired_rows(first, second, data)
+    differences, why = paired_gains(first, second, data)
+    by_block = [] if differences is None else differences.to_dict("records")
     if as_json:
         tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
         function = None if math.isnan(comparison.function) else comparison.function
         of_function = {"function": function, "function_notes": comparison.function_notes}
         stored = {"distance": comparison.distance, "notes": comparison.notes}
-        print_json({**of_function, **stored, "tensors": tensors, "gains": gains, "paired": differences})
+        print_json({**of_function, **stored, "tensors": tensors, "gains": gains, "paired": by_block})
         return
     if not math.isnan(comparison.function):
         print(f"As functions: {comparison.function:.4g} ({_meaning(comparison.function)}).")
@@ -251,11 +274,11 @@ def compare(
     else:
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
-    if differences:
-        level = differences[0]["level"]
+    if differences is not None:
+        level = differences.attrs["level"]
         print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, {level:.0%} intervals:")
         columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]
-        print_rows(differences, columns, digits=DIGITS)
+        print_rows(by_block, columns, digits=DIGITS)
     elif why and gains:
         print(why)
 

@@ -34,7 +34,7 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
     parameters = dict(model.named_parameters())
     counted = entry.of_the_stack(parameters)
     inside = {name: parameter for name, parameter in parameters.items() if name in counted}
-    ends = _ends(places)
+    ends = find_ends(places)
     embedding = 0 if ends is None else ends.embedding.numel()
     bias = 0 if ends is None or ends.bias is None else ends.bias.numel()
     total = sum(parameter.numel() for parameter in inside.values())
@@ -66,7 +66,7 @@ class Ends(NamedTuple):
     bias: Tensor | None
 
 
-def _ends(places: Decoder) -> Ends | None:
+def find_ends(places: Decoder) -> Ends | None:
     """What is at the ends of a model of text; None of one that reads images."""
     if places.entry.reads != "text":
         return None
@@ -126,7 +126,7 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
         for path in (entry.value, entry.output) if attends(block, entry) else ():
             pairs.append((find(tensors, entry.tensor_names(path, layer)), submodule(block, path, entry).weight))
-    ends = _ends(places)
+    ends = find_ends(places)
     if ends is not None:
         pairs.append((embedding_of(entry, config, tensors), ends.embedding))
         head = unembedding(entry, config, tensors) if entry.has_head else None

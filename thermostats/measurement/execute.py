@@ -42,8 +42,8 @@ from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import OnProgress as Progress
 from thermostats.measurement.spec import RETRIES, WHAT, Cost, EngineSettings, Outcome, Problem, RunSpec, failed
 from thermostats.measurement.spectra import read_config
-from thermostats.tables import runs, store
-from thermostats.tables.folders import writable_folder
+from thermostats.tables import runs
+from thermostats.tables.folders import begun_or_shipped, writable_folder
 
 PAUSES = (1.0, 5.0)
 """Seconds to wait before asking a hub again that could not be reached."""
@@ -249,7 +249,7 @@ def execute(
     fails by the machine's or the network's fault is tried again so many times. `budget`: bytes that models downloaded
     to the specs' `cache` may take.
     """
-    folder = store.data_folder(data) if dry_run else writable_folder(data)
+    folder = begun_or_shipped(data) if dry_run else writable_folder(data)
     engine = engine or Inline(EngineSettings(), folder, progress)
     try:
         sets = {name: _unless_refused(load_prompts, name, folder) for name in {spec.prompts for spec in specs}}

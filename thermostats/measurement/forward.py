@@ -359,7 +359,9 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     Raises UsageError for an image that is not of the size that the model reads.
     """
     entry, config = decoder.entry, config_of(decoder.config)
-    channels, sides, each = config.get("num_channels"), _sides(config, "image_size"), _sides(config, "patch_size")
+    channels, height, width = image_shape(decoder)
+    sides = (height, width)
+    each = _sides(config, "patch_size")
     shape, allowed = tuple(image.shape), f"{channels} channels of {sides[0]} × {sides[1]}"
     if entry.any_size and len(shape) == 3:
         sides, allowed = shape[1:], f"{channels} channels, sides that are multiples of {each[0]} and {each[1]}"
@@ -370,6 +372,12 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     leading = entry.leading + (int(config[entry.registers]) if entry.registers else 0)
     n = leading + grid[0] * grid[1]
     return n, slice(leading, n)
+
+
+def image_shape(decoder: Decoder) -> tuple[int, int, int]:
+    """Channels, height and width of the images that a configuration states."""
+    config = config_of(decoder.config)
+    return (config.get("num_channels", 3), *_sides(config, "image_size"))
 
 
 def _sides(config: Config, key: str) -> tuple[int, int]:

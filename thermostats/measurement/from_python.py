@@ -47,7 +47,7 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
     """
     folder, spec = planned.folder, planned.spec
     entry = lookup(read_config(folder.path, folder.reads))
-    before = _place(model, entry)
+    before = find_places(model, entry)
     first = _pass(before)
     options: dict[str, Any] = {"device_map": spec.device_map, "trust_remote_code": spec.trust_remote_code}
     loaded = load(folder, dtype=str(before.dtype).removeprefix("torch."), device=str(before.device), **options)
@@ -81,7 +81,7 @@ def _check_tokens(given: Any, loaded: Any, planned: MeasurementPlan) -> None:
             )
 
 
-def _place(model: Any, entry: Architecture) -> Decoder:
+def find_places(model: Any, entry: Architecture) -> Decoder:
     """The stack that is measured, in a model with whatever heads."""
     inner: nn.Module = model if entry.has_head else getattr(model, "base_model", model)
     try:
@@ -208,7 +208,7 @@ def measure(
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         place = Path(temporary)
         data = data if data is not None or _has_folder() else place / "data"
-        fields = {**options, "what": tuple(kinds), "prompts": _prompts(prompts, place)}
+        fields = {**options, "what": tuple(kinds), "prompts": write_prompts(prompts, place)}
         if isinstance(model, (str, Path)):
             if tokenizer is not None:
                 what_ = "a tokenizer is only given with a model in memory; a named model has its own"
@@ -218,7 +218,7 @@ def measure(
             if revisions != ["main"]:
                 what_ = "the revision of a model in memory follows from its weights"
                 raise UsageError(what_, where="revision", got=", ".join(revisions), next_step="leave it out; give name")
-            plain = _plain(model)
+            plain = unwrap_model(model)
             fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
             spec_of("in memory", fields)  # refuses before anything is written
             _check_words(call, kinds)
@@ -284,7 +284,7 @@ def _numbers(layers: Any) -> list[int] | None:
     return [int(number) for number in numbers]
 
 
-def _prompts(prompts: Any, place: Path) -> str:
+def write_prompts(prompts: Any, place: Path) -> str:
     """Name of a prompt set or path of a file: a list of texts is written to one, called by its digest."""
     if isinstance(prompts, (str, Path)):
         return str(prompts)
@@ -298,7 +298,7 @@ def _prompts(prompts: Any, place: Path) -> str:
     return str(path)
 
 
-def _plain(model: Any) -> Any:
+def unwrap_model(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
     plain = getattr(model, "_orig_mod", model)
     if not all(hasattr(plain, name) for name in ("save_pretrained", "config", "state_dict")):

@@ -196,7 +196,8 @@ def unused(entry: Architecture, tensors: Tensors, n_layers: int) -> list[str]:
 def learns_positions(entry: Architecture, config: Config) -> bool:
     """Whether a table of positions in the files is one that the model adds and learned."""
     kind = str(config_of(config).get("position_embedding_type") or "absolute")
-    return entry.model_type != "roformer" and kind == "absolute"
+    fixed = entry.model_type == "roformer" or SCHEMES.get(entry.model_type) == "sinusoidal"
+    return kind == "absolute" and not fixed
 
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) -> int:

@@ -105,10 +105,10 @@ def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> C
     vectors, stream, final = _pass(decoder, chosen)
     relative = partial(relative_difference, tolerance=TOLERANCES[decoder.dtype], epsilon=torch.finfo(decoder.dtype).eps)
     for layer, seen in vectors.items():
-        residual = max(residual, *(relative(*pair) for pair in _sums(decoder, layer, seen)))
+        residual = max(residual, *(relative(*pair) for pair in pair_sums(decoder, layer, seen)))
         if not attends(decoder.blocks[layer], decoder.entry):
             continue
-        parts = _weights(decoder, layer)
+        parts = split_heads(decoder, layer)
         moved = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
         heads = seen["changed heads"], -seen["heads"]
         terms = _rescaled(heads, moved, parts.d_head) if decoder.entry.sinks else heads
@@ -149,7 +149,8 @@ def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
     return [scaled[..., 0].ravel(), scaled[..., 1].ravel()]
 
 
-def _weights(decoder: Decoder, layer: int) -> Any:
+def split_heads(decoder: Decoder, layer: int) -> Any:
+    """W_V and W_O of one block as loaded, cut into heads."""
     entry, block = decoder.entry, decoder.blocks[layer]
     value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
     if not isinstance(value, Tensor) or not isinstance(output, Tensor):
@@ -196,22 +197,31 @@ def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
     return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
 
 
-def _sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
-    """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it."""
+def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple[Array, Array]:
+    """What attention and feed-forward layer of one block add to the stream, times the scales that the entry names."""
     entry, block = decoder.entry, decoder.blocks[layer]
     multiplier = float(config_of(decoder.config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
     scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
     factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
-    attention = factors[0] * vectors["attention_write"]
-    mlp = factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
+    attention = multiplier * factors[0] * vectors["attention_write"]
+    mlp = multiplier * factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
+    return attention, mlp
+
+
+def pair_sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
+    """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it.
+
+    vectors: of one token (d), or of several (tokens × d), by the names that `Probe` gives them.
+    """
+    attention, mlp = scale_writes(decoder, layer, vectors)
     if not attention.shape == mlp.shape == vectors["x_in"].shape:
         nowhere = np.full_like(vectors["x_out"], np.nan)  # not of the stream's width: no write at all
         return [([vectors["x_out"]], nowhere)]
-    if not entry.norm_after:
-        return [([vectors["x_out"], -vectors["x_in"]], multiplier * (attention + mlp))]
+    if not decoder.entry.norm_after:
+        return [([vectors["x_out"], -vectors["x_in"]], attention + mlp)]
     middle = vectors["attention_sum_normed"]
-    sums = [([vectors["attention_sum"], -vectors["x_in"]], attention), ([vectors["mlp_sum"], -middle], mlp)]
-    return [*sums, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
+    pairs = [([vectors["attention_sum"], -vectors["x_in"]], attention), ([vectors["mlp_sum"], -middle], mlp)]
+    return [*pairs, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
 
 
 @dataclass(eq=False)
@@ -230,9 +240,13 @@ class Probe:
     def keep(self, name: str, x: Tensor) -> None:
         """A vector of the layer that runs, unless it is there."""
         if self.now() in self.vectors:
-            tokens = numbers(x)
-            first = tokens.mean(0) if self.decoder.entry.depths else tokens[0]
-            self.vectors[self.now()].setdefault(f"changed {name}" if self.again else name, first)
+            kept = self.reduce_tokens(numbers(x))
+            self.vectors[self.now()].setdefault(f"changed {name}" if self.again else name, kept)
+
+    def reduce_tokens(self, tokens: Array) -> Array:
+        """What is kept of the vectors of all tokens (tokens × d)."""
+        kept: Array = tokens.mean(0) if self.decoder.entry.depths else tokens[0]
+        return kept
 
     def change(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Every token reads what the first reads, the second time with Δ."""
@@ -252,8 +266,8 @@ class Probe:
             block.forward(*args, **kwargs)
             self.again = False
 
-    def on(self, stack: ExitStack, block: nn.Module) -> None:
-        """Hooks on a block, until the stack is closed."""
+    def watch(self, stack: ExitStack, block: nn.Module) -> None:
+        """Keep what a block passes on, until the stack is closed."""
         entry, keep = self.decoder.entry, self.keep
         place = mixing(block, entry)
         on_entry(stack, block, partial(keep, "x_in"))
@@ -268,11 +282,17 @@ class Probe:
         for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
             on_entry(stack, submodule(block, norm, entry), partial(keep, name))
             on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+        if attends(block, entry):
+            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
+
+    def disturb(self, stack: ExitStack, block: nn.Module) -> None:
+        """Run a block once more with Δ, until the stack is closed."""
+        entry = self.decoder.entry
         if not attends(block, entry):
             return
-        module = submodule(block, entry.value if entry.layout == "latent" else place, entry)
+        path = entry.value if entry.layout == "latent" else mixing(block, entry)
+        module = submodule(block, path, entry)
         stack.callback(module.register_forward_pre_hook(self.change, with_kwargs=True).remove)
-        on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
         stack.callback(block.register_forward_hook(self.repeat, with_kwargs=True).remove)
 
 
@@ -288,7 +308,8 @@ def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str
         stack.enter_context(as_measured(decoder.model))
         probe = Probe(decoder, now, {layer: {} for layer in layers})
         for block in dict.fromkeys(decoder.blocks[layer] for layer in layers):
-            probe.on(stack, block)
+            probe.watch(stack, block)
+            probe.disturb(stack, block)
         if decoder.final_norm is not None:
             on_exit(stack, optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm, normed.append)
         with running(decoder.model):

@@ -30,6 +30,7 @@ from thermostats.tables import runs as spec_states
 from thermostats.tables import store
 from thermostats.tables.join import confirm, join
 from thermostats.tables.model_rows import set_facts
+from thermostats.tables.register import describe_unproven
 
 
 class ProgressLines:
@@ -250,7 +251,8 @@ MEASURE: dict[str, Callable[[MeasurementPlan, PlannedRun, PartProgress | None], 
 
 def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any]:
     """What `runs` says of a model and its proof; what failed stands among the differences."""
-    return {**provenance, "proof": f"{proof} {again}", "differences": [*provenance["differences"], *proof.reasons]}
+    said = " ".join(filter(None, (str(proof), again, provenance["unproven"])))
+    return {**provenance, "proof": said, "differences": [*provenance["differences"], *proof.reasons]}
 
 
 def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:
@@ -266,7 +268,8 @@ def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartP
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
     facts = facts_of(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
     differences = differing(planned.model, facts, "of the loaded model")
-    provenance = {"device": loaded.device, "differences": differences}
+    unproven = describe_unproven(loaded.decoder.entry.name)
+    provenance = {"device": loaded.device, "differences": differences, "unproven": unproven}
     passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
     if loaded.decoder.entry.reads == "image":
         folder = Path(spec.prompts) if Path(spec.prompts).is_dir() else None

@@ -19,10 +19,21 @@ from thermostats.modelling.columns import Columns, columns_of, gain_columns, is_
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.laws import LOG, Design, Law, Prior, fits
+from thermostats.modelling.laws import LOG, Law, Prior, fits
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
 from thermostats.modelling.lines import compare, lab_statistics, points, vary_line
-from thermostats.modelling.mixed_model import LEVEL, Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_spreads
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    MixtureDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains
 from thermostats.plots.general import ABOVE, log_axis, reference, scatter_labelled
 
@@ -30,7 +41,8 @@ SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
 SHARE = SCALE / 2
 MOST_CUTS = 24
-EQUATION = "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts"
+ERRORS = "s_i the standard error of log g_i over prompts"
+SPREADS = ("residual_sd", "lab_sd")
 SLOPES: dict[str, Statement] = {
     "within < 0": lambda q: q["within"] < 0,
     "between < 0": lambda q: q["between"] < 0,
@@ -118,12 +130,10 @@ def fit_crowding(
         name="crowding",
         of=line.design_rows,
         quantities=_slopes,
+        reported=("within", "between", "between_less_within", *SPREADS),
         statements=SLOPES,
-        statistics=partial(_statistics, crowded.table),
-        equations=(
-            "log gᵢ = a + b_w (xᵢ − x̄_lab(i)) + b_b (x̄_lab(i) − x̄) + u_lab(i) + εᵢ,  xᵢ = log ρᵢ = log(Hᵢ/d_h,ᵢ)",
-            EQUATION,
-        ),
+        statistics=_statistics,
+        equations=("x_i = log ρ_i = log(H_i/d_h,i)", ERRORS),
         tables={"models": _models, "rivals": _rivals},
         figures={"fit": _figure},
     )
@@ -155,11 +165,12 @@ def fit_threshold(
     )
     law = Law(
         name="threshold",
-        of=_steps_of,
+        of=design_steps,
         quantities=_steps,
+        reported=("threshold", "step", "below", "above", *reversed(SPREADS)),
         statements=STEPS,
-        statistics=partial(_statistics, crowded.table),
-        equations=("log gᵢ = a + δ [ρᵢ > c] + u_lab(i) + εᵢ,  ρᵢ = Hᵢ/d_h,ᵢ", EQUATION),
+        statistics=_statistics,
+        equations=(*STEP.equations, "ρ_i = H_i/d_h,i", ERRORS),
         priors=(*STEP.priors, PLACE),
         tables={"models": _models, "threshold": _thresholds, "rivals": _rivals},
         figures={"fit": _figure},
@@ -192,20 +203,40 @@ def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.Dat
 def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) -> Mixed:
     """A line of log gains with levels of labs and known errors; `share`: prior scale of labs and of models in them."""
     first = "mean log gain: a factor 1.6 either way is one standard deviation"
+    effects = Levels(
+        column="heritage",
+        scale=share,
+        symbol="τ",
+        why=f"labs: {labs}",
+        effect="u_lab(i)",
+        quantity="lab_sd",
+        name=LEVEL,
+    )
+    rest = Rest(
+        scale=share, why=f"models within labs: {models}", quantity="residual_sd", error="error", error_symbol="s_i"
+    )
     return Mixed(
         outcome="log_gain",
+        left="log g_i",
         fixed=(Fixed(sd=SCALE, symbol="a", why=first), *slopes),
-        levels=(Levels(column="heritage", scale=share, symbol="τ", why=f"labs: {labs}", name=LEVEL),),
-        rest=Rest(scale=share, why=f"models within labs: {models}", error="error"),
+        kinds=(effects,),
+        rest=rest,
         scale=LOG,
-        regression=True,
+        regress=look_along_line,
     )
 
 
 HALVES = ("half the scale of log gains", "the other half")
-SYMBOLS = {"within": "b_w", "between": "b_b", "centred": "b"}
-ABOVE_CUT = Fixed(column="above", sd=2 * SHARE, symbol="δ", why="a step is as large as two SD of a slope")
-STEP = declare_labs([ABOVE_CUT], SHARE, *HALVES)
+SYMBOLS = {"within": ("b_w", "(x_i − x̄_lab(i))"), "between": ("b_b", "(x̄_lab(i) − x̄)"), "centred": ("b", "(x_i − x̄)")}
+BEYOND_CUT = Fixed(
+    column="above",
+    sd=2 * SHARE,
+    symbol="δ",
+    why="a step is as large as two SD of a slope",
+    term="[ρ_i > c]",
+    quantity="step",
+)
+STEP = declare_labs([BEYOND_CUT], SHARE, *HALVES)
 PLACE: Prior = ("c", "log c uniform between the smallest and the largest ρ", "no place of a threshold is preferred")
 
 
@@ -213,47 +244,33 @@ def declare_slopes(rows: pd.DataFrame, *columns: str) -> Mixed:
     """A line of the gains on columns made of log ρ."""
     sd = SHARE / float(rows["log_rho"].std(ddof=0))
     why = "half of that over one SD of log ρ; no sign is preferred"
-    slopes = [Fixed(column=name, sd=sd, symbol=SYMBOLS[name], why=why) for name in columns]
+    slopes = []
+    for name in columns:
+        symbol, term = SYMBOLS[name]
+        slopes.append(Fixed(column=name, sd=sd, symbol=symbol, why=why, term=term, quantity=name))
     return declare_labs(slopes, SHARE, *HALVES)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class StepDesign(Design):
+class StepDesign(MixtureDesign):
     """Lines of one step each, at every gap."""
 
     model: Mixture
-    lines: tuple[MixedDesign, ...]
     cuts: Array
     widths: Array
 
-    @classmethod
-    def of_lines(cls, lines: Sequence[MixedDesign], cuts: Array, widths: Array) -> StepDesign:
-        """The mixture of these lines, the width of a gap its prior weight."""
-        weights = widths / widths.sum()
-        return cls(
-            model=Mixture(nodes=tuple(line.model for line in lines), weights=weights, seed=len(cuts)),
-            outcomes=lines[0].outcomes,
-            scale=LOG,
-            groups=lines[0].groups,
-            regressors=lines[0].regressors,
-            lines=tuple(lines),
-            cuts=cuts,
-            widths=widths,
-        )
 
-    def of_new(self, rows: pd.DataFrame) -> StepDesign:
-        """Other models at the same gaps."""
-        pairs = zip(self.lines, self.cuts, strict=True)
-        return self.of_lines([line.of_new(_above(rows, cut)) for line, cut in pairs], self.cuts, self.widths)
-
-
-def _steps_of(rows: pd.DataFrame) -> StepDesign:
+def design_steps(rows: pd.DataFrame) -> StepDesign:
     """The step model: one line a gap of log ρ, with its width as prior weight."""
     cuts, widths = gaps(rows["rho"].to_numpy())
-    return StepDesign.of_lines([STEP.design_rows(_above(rows, cut)) for cut in cuts], cuts, widths)
+    designs = [replace(STEP, tabulate=partial(cut_rows, cut)).design_rows(rows) for cut in cuts]
+    nodes = tuple(design.gaussian for design in designs)
+    model = Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts))
+    return StepDesign.mix(designs, model, cuts=cuts, widths=widths)
 
 
-def _above(rows: pd.DataFrame, cut: float) -> pd.DataFrame:
+def cut_rows(cut: float, rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataFrame:
+    """Rows and whether their head density is above a cut."""
     return rows.assign(above=(rows["rho"] > cut).astype(float))
 
 
@@ -270,30 +287,24 @@ def gaps(rho: Array) -> tuple[Array, Array]:
 
 
 def _slopes(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    within, between = values["beta"][..., 1], values["beta"][..., 2]
-    apart = {"within": within, "between": between, "between_less_within": between - within}
-    return {**apart, **name_spreads(values, design, {LEVEL: "lab_sd"})}
+    drawn = name_draws(values, design)
+    return {**drawn, "between_less_within": drawn["between"] - drawn["within"]}
 
 
 def _steps(values: Mapping[str, Array], design: StepDesign) -> dict[str, Array]:
     """Within a gap the threshold is uniform in its logarithm."""
     gap = values["node"].astype(np.int64)
     place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
-    below, step = values["beta"][..., 0], values["beta"][..., 1]
-    return {
-        "threshold": np.exp(np.log(design.cuts[gap]) + design.widths[gap] * place),
-        "step": step,
-        "below": below,
-        "above": below + step,
-        "lab_sd": values["scale"][..., 0],
-        "residual_sd": values["scale"][..., 1],
-    }
+    drawn = name_draws(values, design.designs[0])
+    below = values["beta"][..., 0]
+    threshold = np.exp(np.log(design.cuts[gap]) + design.widths[gap] * place)
+    return {**drawn, "threshold": threshold, "below": below, "above": below + drawn["step"]}
 
 
-def _statistics(rows: pd.DataFrame, design: Design) -> Mapping[str, Statistic]:
+def _statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Statistic]:
     """Statistics by lab of the rows that were laid out."""
-    here = rows.loc[list(design.outcomes)]
-    return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
+    rows = design.designs[0].table if isinstance(design, MixtureDesign) else design.table
+    return lab_statistics(rows["heritage"], rows["log_rho"].to_numpy(), "log ρ")
 
 
 def _thresholds(fit: Fit) -> pd.DataFrame:
@@ -318,8 +329,8 @@ def _rivals(fit: Fit) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
     lines = {name: declare_slopes(rows, *columns) for name, columns in straight.items()}
-    rivals = {name: line.design_rows(rows).model for name, line in lines.items()}
-    return compare({**rivals, "step": _steps_of(rows).model}, by_model_and_lab(rows), seed=fit.seed)
+    rivals = {name: line.design_rows(rows).gaussian for name, line in lines.items()}
+    return compare({**rivals, "step": design_steps(rows).model}, by_model_and_lab(rows), seed=fit.seed)
 
 
 def _models(fit: Fit) -> pd.DataFrame:
@@ -356,15 +367,13 @@ RATIO = Fixed(
     sd=SPECTRAL_SHARE,
     symbol="b",
     why=f"slope over one SD of the log ratio: {THIRD}",
+    term="z_i",
+    quantity="slope",
     standardised=True,
 )
 LINE = declare_labs([RATIO], SPECTRAL_SHARE, THIRD, THIRD)
 CONSTANT = declare_labs([], SPECTRAL_SHARE, THIRD, THIRD)
-EQUATIONS = (
-    "log gᵢ = a + b zᵢ + u_lab(i) + εᵢ",
-    "zᵢ = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models",
-    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts",
-)
+RATIOS = "z_i = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models"
 
 
 def spectral_rows(
@@ -418,9 +427,10 @@ def fit_spectral(
         name="spectral",
         of=LINE.design_rows,
         quantities=_quantities,
+        reported=("slope", "elasticity", *SPREADS),
         statements={"slope > 0": lambda q: q["slope"] > 0},
-        statistics=partial(_spectral_statistics, spectral.table),
-        equations=EQUATIONS,
+        statistics=_spectral_statistics,
+        equations=(RATIOS, ERRORS),
         tables={"left_out": _labs_predicted, "rivals": _spectral_rivals, "across_labs": _across_labs},
         figures={"fit": _spectral_figure},
     )
@@ -442,17 +452,12 @@ def _spectral_rows(new: pd.DataFrame) -> pd.DataFrame:
 
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    slope = values["beta"][..., 1]
-    return {
-        "slope": slope,
-        "elasticity": slope / design.units["log_ratio"][1],
-        **name_spreads(values, design, {LEVEL: "lab_sd"}),
-    }
+    drawn = name_draws(values, design)
+    return {**drawn, "elasticity": drawn["slope"] / design.units["log_ratio"][1]}
 
 
-def _spectral_statistics(rows: pd.DataFrame, design: Design) -> Mapping[str, Statistic]:
-    here = rows.loc[list(design.outcomes)]
-    return lab_statistics(here["heritage"], here["log_ratio"].to_numpy(), "the log ratio")
+def _spectral_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+    return lab_statistics(design.table["heritage"], design.table["log_ratio"].to_numpy(), "the log ratio")
 
 
 def _warnings(
@@ -483,7 +488,7 @@ def _warnings(
 
 def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
-    return {name: line.design_rows(rows).model for name, line in (("ratio", LINE), ("constant", CONSTANT))}
+    return {name: line.design_rows(rows).gaussian for name, line in (("ratio", LINE), ("constant", CONSTANT))}
 
 
 def _labs_predicted(fit: Fit) -> pd.DataFrame:

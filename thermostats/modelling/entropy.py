@@ -19,7 +19,7 @@ from thermostats.modelling.columns import at_position, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import Law, OutcomeScale, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
+from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
 from thermostats.modelling.populations import cells, refuse_large, sources_of
 from thermostats.plots.general import forest
 
@@ -55,8 +55,8 @@ def fit_slopes(
     usable, left = _usable(rows)
     refuse_large(usable, usable["model_id"].nunique() + usable["prompt_id"].nunique() + 1)
     others = {
-        "one slope for all models": SLOPES.drop_levels("slope"),
-        "no effects of prompts": SLOPES.drop_levels("prompt"),
+        "one slope for all models": SLOPES.drop_kinds("slope"),
+        "no effects of prompts": SLOPES.drop_kinds("prompt"),
     }
     if without:
         if without not in set(usable["category"]):
@@ -101,15 +101,27 @@ MODELS = "models may differ as much as the mean slope is uncertain"
 UNIT = "the standardised entropy has spread 1"
 SLOPES = Mixed(
     outcome="z",
+    left="entropy_mp",
     fixed=(
-        Fixed(column="within", sd=SLOPE_SD, symbol="b", why=CORRELATION),
-        Fixed(column="shared", sd=SLOPE_SD, symbol="B", why=CORRELATION),
+        Fixed(column="within", sd=SLOPE_SD, symbol="b", why=CORRELATION, term="(x_mp − x̄_p)", quantity="slope"),
+        Fixed(column="shared", sd=SLOPE_SD, symbol="B", why=CORRELATION, term="x̄_p", quantity="between"),
     ),
-    levels=(
-        Levels(column="model_id", scale=SLOPE_SD, symbol="s_β", why=MODELS, name="slope", covariate="within"),
-        Levels(column="prompt_id", scale=ENTROPY_SD, symbol="s_γ", why=UNIT, name="prompt", sum_zero=True),
+    kinds=(
+        Levels(
+            column="model_id",
+            scale=SLOPE_SD,
+            symbol="s_β",
+            why=MODELS,
+            effect="β_m (x_mp − x̄_p)",
+            quantity="slope_sd",
+            name="slope",
+            covariate="within",
+        ),
+        Levels(
+            column="prompt_id", scale=ENTROPY_SD, symbol="s_γ", why=UNIT, effect="γ_p", name="prompt", sum_zero=True
+        ),
     ),
-    rest=Rest(scale=ENTROPY_SD, symbol="r", why=UNIT),
+    rest=Rest(scale=ENTROPY_SD, symbol="r", why=UNIT, effect="e_mp"),
     scale=STANDARDISED,
     tabulate=tabulate_cells,
     labels={"slopes": "slope"},
@@ -118,30 +130,27 @@ SLOPES = Mixed(
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Slopes of the models and over them."""
-    slope, between = np.moveaxis(values["beta"], -1, 0)
+    drawn = name_draws(values, design)
     if "slope" not in design.effects:
-        return {"slope": slope, "between": between}
+        return drawn
     models = len(design.effects["slope"].names)
-    slopes = slope[..., None] + values["slope"][..., :models]
-    return {"slopes": slopes, "slope": slope, "slope_sd": values["scale"][..., 0], "between": between}
+    return {"slopes": drawn["slope"][..., None] + values["slope"][..., :models], **drawn}
 
 
 def state_slopes() -> Law:
-    """Equations of the slopes and what is asked of them."""
+    """What is asked of slopes."""
     return Law(
         name="slopes",
         of=SLOPES.design_rows,
         quantities=_quantities,
+        reported=("slopes", "slope", "slope_sd", "between"),
         statements={
             "slope > 0": lambda q: q["slope"] > 0,
             "between > 0": lambda q: q["between"] > 0,
             "slopes of one sign": _of_one_sign,
         },
         statistics=_statistics,
-        equations=(
-            "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised within models",
-            "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
-        ),
+        equations=("x = log g, entropy and x standardised within models;  γ sums to zero",),
         tables={"slopes": _slopes, "correlation": _correlation},
         figures={"fit": _figure},
     )

@@ -31,13 +31,24 @@ from thermostats.modelling.columns import (
     stated,
     unit_rows,
 )
-from thermostats.modelling.draws import SEED, Array, Statement, Statistic
+from thermostats.modelling.draws import SEED, Array, Statistic
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import formula_of
 from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale, fits
 from thermostats.modelling.leave_out import held_out_of
-from thermostats.modelling.mixed_model import LEVEL, Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_spreads
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Kind,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 
@@ -55,15 +66,15 @@ MOST_NAMED = 10
 
 def vary_line(line: Mixed, groups: str = "labs") -> dict[str, Mixed]:
     """The same rows with exact outcomes, without effects of groups, and without further levels."""
-    blocks = [each.block for each in line.levels]
+    blocks = [each.block for each in line.kinds]
     further = [name for name in blocks if name != LEVEL]
     others = {}
     if line.rest.error:
         others["outcomes taken as exact"] = line.drop_errors()
     if LEVEL in blocks:
-        others[f"no effects of {groups}"] = line.drop_levels(LEVEL)
+        others[f"no effects of {groups}"] = line.drop_kinds(LEVEL)
     if further:
-        others[f"no levels of {listed(further)}"] = line.drop_levels(*further)
+        others[f"no levels of {listed(further)}"] = line.drop_kinds(*further)
     return others
 
 
@@ -125,7 +136,7 @@ def fit_line(
     warnings += [*of_levels, *_further(rows, group, levels)]
     error = ERROR if se is not None else ""
     line = declare_line(rows, y, outcome, list(named), group=group, levels=levels, scale=scale, error=error)
-    if (rank := int(np.linalg.matrix_rank(line.design_rows(rows).model.X))) <= len(named):
+    if (rank := int(np.linalg.matrix_rank(line.design_rows(rows).gaussian.X))) <= len(named):
         warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
     return law_fitted(
         declare_law(state_line(line), line, vary_line(line, "labs" if group == LAB else f"{group}s")),
@@ -159,19 +170,38 @@ def declare_line(
         why = f"a difference of {scale:g} would be no surprise"
         first = f"twice the scale: {why}"
     slopes = [
-        Fixed(column=name, sd=spread, symbol=f"b_{k}", why=f"over one SD of {name}; {why}", standardised=True)
+        Fixed(
+            column=name,
+            sd=spread,
+            symbol=f"b_{k}",
+            why=f"over one SD of {name}; {why}",
+            term=f"z_{k}i",
+            quantity=slope_on(name),
+            standardised=True,
+            unscaled=True,
+        )
         for k, name in enumerate(covariates, 1)
     ]
-    kinds = [Levels(column=group, scale=spread, symbol="τ", why=why, name=LEVEL)] if group else []
-    varied = [name for name in levels if rows[name].nunique() > 1]
-    kinds += [Levels(column=name, scale=spread, symbol=f"τ_{name}", why=why) for name in varied]
+    kinds: list[Kind] = []
+    if group:
+        effect = f"u_{group}(i)"
+        kinds.append(
+            Levels(column=group, scale=spread, symbol="τ", why=why, effect=effect, quantity="group_sd", name=LEVEL)
+        )
+    for name in levels:
+        if rows[name].nunique() > 1:
+            effect, quantity = f"v_{name}(i)", f"{name}_sd"
+            kinds.append(
+                Levels(column=name, scale=spread, symbol=f"τ_{name}", why=why, effect=effect, quantity=quantity)
+            )
     return Mixed(
         outcome=outcome,
-        fixed=(Fixed(sd=2 * centre, symbol="a", why=first), *slopes),
-        levels=tuple(kinds),
-        rest=Rest(scale=spread, why=why, error=error),
+        left=f"{outcome}_i",
+        fixed=(Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean"), *slopes),
+        kinds=tuple(kinds),
+        rest=Rest(scale=spread, why=why, quantity="residual_sd", error=error),
         scale=_scale_of(outcome),
-        regression=True,
+        regress=look_along_line,
     )
 
 
@@ -213,44 +243,24 @@ def slope_on(covariate: str) -> str:
 
 
 def state_line(line: Mixed) -> Law:
-    """Equations of a line and what is asked of it."""
-    columns = {each.block: each.column for each in line.levels}
-    group = columns.pop(LEVEL, None)
-    effects = [f"u_{group}"] if group else []
-    effects += [f"v_{name}" for name in columns]
-    spreads = ["τ²"] if group else []
-    spreads += [f"τ_{name}²" for name in columns]
-    slopes = [f"b_{k} z_{k}i" for k, _ in enumerate(line.covariates, 1)]
-    terms = ["a", *slopes, *(f"{effect}(i)" for effect in effects), "ε_i"]
-    names = ["mean", *map(slope_on, line.covariates)]
-    statements: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in names}
+    """What is asked of a line."""
+    groups = [kind.groups[0] for kind in line.kinds if kind.block == LEVEL]
+    names = [each.quantity for each in line.fixed]
     return Law(
         name="line",
         of=line.design_rows,
-        quantities=_quantities,
-        statements=statements,
+        quantities=name_draws,
+        statements={f"{name} > 0": partial(_above_0, name) for name in names},
         statistics=line_statistics,
-        equations=(
-            f"{line.outcome}_i = {' + '.join(terms)}",
-            *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
-            *(f"{effect} ~ N(0, {spread})" for effect, spread in zip(effects, spreads, strict=True)),
-            f"ε_i ~ N(0, σ²{' + se_i²' if line.rest.error else ''})",
-        ),
+        equations=tuple(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
         tables={"rows": _rows},
         figures={"fit": _figure},
-        units=(*filter(None, [group]), "model_id"),
+        units=(*groups, "model_id"),
     )
 
 
 def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
     return quantities[name] > 0
-
-
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    beta = values["beta"]
-    slopes = {slope_on(name): beta[..., k] / design.units[name][1] for k, name in enumerate(design.mixed.covariates, 1)}
-    names = {block: "group_sd" if block == LEVEL else f"{block}_sd" for block in design.effects}
-    return {"mean": beta[..., 0], **slopes, **name_spreads(values, design, names)}
 
 
 def line_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
@@ -296,7 +306,7 @@ def _rows(fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     design = fit.designed(MixedDesign)
     columns = dict.fromkeys(["model_id", "heritage", *design.mixed.covariates])
-    return fit.rows[list(columns)].assign(outcome=design.model.y, error=design.model.error)
+    return fit.rows[list(columns)].assign(outcome=design.gaussian.y, error=design.gaussian.error)
 
 
 def _figure(fit: Fit, axes: Axes) -> Axes:

@@ -39,7 +39,17 @@ from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG as LOG_SCALE
 from thermostats.modelling.laws import Law, fits
 from thermostats.modelling.lines import ERROR, line_statistics, vary_line
-from thermostats.modelling.mixed_model import LEVEL, Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_spreads
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.plots.general import legend_above, mark, reference
 from thermostats.settings import coverage
 from thermostats.tables.labels import label
@@ -299,17 +309,26 @@ def declare_cells(scale: float, error: str) -> Mixed:
     sides = f"labs that differ by a factor {np.exp(scale):.2g} are no surprise"
     return Mixed(
         outcome=LOG,
+        left="log y_i",
         fixed=(
             Fixed(sd=2 * scale, symbol="a", why="twice the scale of δ"),
-            Fixed(column=FOCAL, sd=scale, symbol="δ", why=sides),
+            Fixed(column=FOCAL, sd=scale, symbol="δ", why=sides, term="[lab_i is focal]", quantity="log_ratio"),
         ),
-        levels=(
-            Levels(column=FAMILY, scale=scale, symbol="τ_f", why=alike, name=LEVEL),
-            Levels(column=CELL, scale=scale, symbol="τ_c", why=alike),
+        kinds=(
+            Levels(
+                column=FAMILY,
+                scale=scale,
+                symbol="τ_f",
+                why=alike,
+                effect="u_family(i)",
+                quantity="family_sd",
+                name=LEVEL,
+            ),
+            Levels(column=CELL, scale=scale, symbol="τ_c", why=alike, effect="v_cell(i)", quantity="cell_sd"),
         ),
-        rest=Rest(scale=scale, why=alike, error=error),
+        rest=Rest(scale=scale, why=alike, quantity="residual_sd", error=error),
         scale=LOG_SCALE,
-        regression=True,
+        regress=look_along_line,
     )
 
 
@@ -383,7 +402,7 @@ def _odd(rows: pd.DataFrame, family: str | None) -> list[str]:
 
 
 def state_cells(line: Mixed, focal: str, columns: int) -> Law:
-    """Equations of matched models and what is asked of them; `columns`: those that cells are equal in."""
+    """What is asked of matched models; `columns`: those that cells are equal in."""
     below: Statement = lambda q: q["ratio"] < 1  # noqa: E731
     return Law(
         name="matched",
@@ -392,11 +411,7 @@ def state_cells(line: Mixed, focal: str, columns: int) -> Law:
         reported=("ratio", "log_ratio", "family_sd", "cell_sd", "residual_sd"),
         statements={BELOW: below},
         statistics=line_statistics,
-        equations=(
-            f"log y_i = a + δ [lab_i = {focal}] + v_cell(i) + u_family(i) + ε_i   (cells: equal in {columns} columns)",
-            "v_cell ~ N(0, τ_c²),  u_family ~ N(0, τ_f²)",
-            f"ε_i ~ N(0, σ²{' + se_i²' if line.rest.error else ''}),  ratio = e^δ",
-        ),
+        equations=(f"focal: {focal};  cells: equal in {columns} columns;  ratio = e^δ",),
         tables={"estimate": _estimate, "cells": _cells, "permutation": _permutation},
         figures={"cells": partial(_figure, focal)},
         units=(CELL, FAMILY, "model_id"),
@@ -404,9 +419,8 @@ def state_cells(line: Mixed, focal: str, columns: int) -> Law:
 
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    delta = values["beta"][..., 1]
-    spreads = name_spreads(values, design, {LEVEL: "family_sd", CELL: "cell_sd"})
-    return {"ratio": np.exp(delta), "log_ratio": delta, **spreads}
+    drawn = name_draws(values, design)
+    return {"ratio": np.exp(drawn["log_ratio"]), **drawn}
 
 
 def _ratio(fit: Fit) -> RatioOfCells:

@@ -19,7 +19,7 @@ from thermostats.modelling.columns import columns_of, comparable_only, labels, n
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG, Law, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
+from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")
@@ -38,12 +38,30 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
         OF_LEVELS: "measurements of one model that differ by 1.3 are none",
     }
     scales = {kind: OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in kinds}
-    levels = [Levels(column=kind, scale=x, symbol=f"s_{kind}", why=reasons[x]) for kind, x in scales.items()]
+    levels = [
+        Levels(
+            column=kind,
+            scale=scale,
+            symbol=f"s_{kind}",
+            why=reasons[scale],
+            effect=f"u_{kind}(r)",
+            quantity=f"sd_{kind}",
+        )
+        for kind, scale in scales.items()
+    ]
     return Mixed(
         outcome="log_gain",
+        left="log G_r",
         fixed=(Fixed(sd=MEAN, symbol="α", why="gains between a seventh and seven times are no surprise"),),
-        levels=tuple(levels),
-        rest=Rest(scale=OF_LEVELS, why=reasons[OF_LEVELS], error="error"),
+        kinds=tuple(levels),
+        rest=Rest(
+            scale=OF_LEVELS,
+            why=reasons[OF_LEVELS],
+            effect="ε_r",
+            quantity="sd_run",
+            error="error",
+            error_symbol="error_r",
+        ),
         scale=LOG,
         labels={kind: kind for kind in kinds},
     )
@@ -80,7 +98,7 @@ def fit_sources(
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     measurements = declare_measurements(kinds)
-    others = {"no effects of labs": measurements.drop_levels("heritage")} if "heritage" in kinds else {}
+    others = {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
     others["measurements taken as exact"] = measurements.drop_errors()
     return law_fitted(
         declare_law(state_measurements(measurements), measurements, others),
@@ -120,20 +138,17 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
 
 
 def state_measurements(measurements: Mixed) -> Law:
-    """Equations of measurements and what is asked of them."""
-    kinds = [each.block for each in measurements.levels]
+    """What is asked of measurements."""
+    spreads = [kind.quantity for kind in measurements.kinds]
     large: Statement = lambda q: q["sd_source"] > LARGE  # noqa: E731
     return Law(
         name="sources",
         of=measurements.design_rows,
         quantities=_quantities,
-        reported=tuple(f"sd_{name}" for name in (*kinds, "run")),
+        reported=(*spreads, "sd_run"),
         statements={f"sd of sources > {LARGE:g}": large},
         statistics=_statistics,
-        equations=(
-            f"log G_r = α + {' + '.join(f'u_{kind}(r)' for kind in kinds)} + ε_r   (measurement r)",
-            "u_k ~ N(0, s_k²),  ε_r ~ N(0, σ² + error_r²)",
-        ),
+        equations=("r a measurement",),
         tables={"levels": _levels},
         figures={"levels": _figure},
         units=("source", "model_id"),
@@ -142,9 +157,7 @@ def state_measurements(measurements: Mixed) -> Law:
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Standard deviation of every kind, and levels as far as the fit has them."""
-    scales = np.moveaxis(values["scale"], -1, 0)
-    drawn = {f"sd_{kind}": scale for kind, scale in zip((*design.effects, "run"), scales, strict=True)}
-    return drawn | {kind: values[kind] for kind in design.effects}
+    return name_draws(values, design) | {kind: values[kind] for kind in design.effects}
 
 
 def _statistics(design: MixedDesign) -> dict[str, Statistic]:

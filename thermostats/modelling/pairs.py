@@ -25,7 +25,7 @@ from thermostats.modelling.draws import SEED, Array, Quantities, Settings, State
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.importance import moderated
 from thermostats.modelling.laws import LOG, Law, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
+from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
 from thermostats.modelling.populations import one_row_a_prompt, sources_of
 from thermostats.next_steps import command
 from thermostats.plots.general import log_axis
@@ -224,24 +224,55 @@ MEANS = "mean level and mean change over pairs: half the variance of log gains e
 SPREADS = "spread of levels and of changes over pairs: the other half"
 PAIRS = Mixed(
     outcome="y",
+    left="y_jk",
     fixed=(
-        Fixed(column="level", sd=SHARE, symbol="m", why=MEANS),
-        Fixed(column="change", sd=SHARE, symbol="Δ", why=MEANS),
+        Fixed(column="level", sd=SHARE, symbol="m", why=MEANS, term="l_jk", quantity="level_mean"),
+        Fixed(column="change", sd=SHARE, symbol="Δ", why=MEANS, term="c_jk", quantity="change_mean"),
     ),
-    levels=(
-        Levels(column="pair", scale=SHARE, symbol="s_μ", why=SPREADS, name="level", covariate="level"),
-        Levels(column="pair", scale=SHARE, symbol="s_δ", why=SPREADS, name="change", covariate="change"),
+    kinds=(
+        Levels(
+            column="pair",
+            scale=SHARE,
+            symbol="s_μ",
+            why=SPREADS,
+            effect="u_j l_jk",
+            quantity="level_sd",
+            name="level",
+            covariate="level",
+        ),
+        Levels(
+            column="pair",
+            scale=SHARE,
+            symbol="s_δ",
+            why=SPREADS,
+            effect="v_j c_jk",
+            quantity="shift_sd",
+            name="change",
+            covariate="change",
+        ),
     ),
-    rest=Rest(scale=REST, symbol="s_0", why="what prompts do not show of a mean", error="error", freedom="freedom"),
+    rest=Rest(
+        scale=REST,
+        symbol="s_0",
+        why="what prompts do not show of a mean",
+        effect="ε_jk",
+        error="error",
+        error_symbol="e_jk",
+        freedom="freedom",
+    ),
     scale=LOG,
     tabulate=tabulate_pairs,
     rowwise=False,
     labels={"ratio": "level"},
 )
+PARTS_OF_PAIRS = (
+    "y_j1: mean log gain of the base of pair j, l = 1, c = 0;  e_jk standard errors over prompts, estimated",
+    "y_j2: mean change less γ_j times the base's mean, l = −γ_j, c = 1;  γ_j by least squares",
+)
 
 
 def state_pairs(margin: float) -> Law:
-    """Equations of pairs and what is asked of them."""
+    """What is asked of pairs."""
     return Law(
         name="pair means",
         of=PAIRS.design_rows,
@@ -249,11 +280,7 @@ def state_pairs(margin: float) -> Law:
         reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
         statements=ask_pairs(margin),
         statistics=_statistics,
-        equations=(
-            "mean log gain of the base ~ N(μ_j, s_0² + e_j²),  e_j and f_j standard errors over prompts, estimated",
-            "mean change less γ_j times the base's mean ~ N(δ_j − γ_j μ_j, s_0² + f_j²),  γ_j by least squares",
-            "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair",
-        ),
+        equations=PARTS_OF_PAIRS,
         tables={"pairs": partial(pairs_table, margin), "new_pair": new_pair, "shown": table_of_power},
         figures={"fit": partial(figure_of_pairs, margin)},
         units=("heritage", "pair"),
@@ -273,19 +300,11 @@ def ask_pairs(margin: float) -> dict[str, Statement]:
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     pairs = len(design.effects["level"].names)
-    level_mean, change_mean = np.moveaxis(values["beta"], -1, 0)
-    level = level_mean[..., None] + values["level"][..., :pairs]
-    change = change_mean[..., None] + values["change"][..., :pairs]
-    return {
-        "ratio": np.exp(change),
-        "ratio_of_all": np.exp(change_mean),
-        "level_sd": values["scale"][..., 0],
-        "shift_sd": values["scale"][..., 1],
-        "level_mean": level_mean,
-        "change_mean": change_mean,
-        "level": level,
-        "change": change,
-    }
+    drawn = name_draws(values, design)
+    level = drawn["level_mean"][..., None] + values["level"][..., :pairs]
+    change = drawn["change_mean"][..., None] + values["change"][..., :pairs]
+    ratios = {"ratio": np.exp(change), "ratio_of_all": np.exp(drawn["change_mean"])}
+    return {**ratios, **drawn, "level": level, "change": change}
 
 
 def _statistics(design: MixedDesign) -> dict[str, Statistic]:

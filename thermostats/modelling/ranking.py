@@ -21,7 +21,7 @@ from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Stati
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.importance import moderated
 from thermostats.modelling.laws import LOG, Law, deprecate, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
+from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
 from thermostats.modelling.populations import cells, contrasts, refuse_large, sources_of
 from thermostats.plots.general import forest, log_axis
 
@@ -120,7 +120,7 @@ PARTS_OF_MEANS = ("model", "category", "model × category", "prompt and rest")
 
 
 def state_ranks(order: Sequence[str]) -> Law:
-    """Equations of means and what is asked of them."""
+    """What is asked of means."""
     return Law(
         name="rank means",
         of=RANKS.design_rows,
@@ -129,8 +129,7 @@ def state_ranks(order: Sequence[str]) -> Law:
         statements={"order": partial(in_order, order)},
         statistics=_statistics,
         equations=(
-            "mean log gain of model m over category c ~ N(c + u_m + κ_c, s_ξ² + e_mc²),  e_mc² estimated",
-            "u_m ~ N(0, s_μ²),  κ_c ~ N(0, s_κ²), which sum to zero",
+            "ȳ_mc: mean log gain of model m over category c;  κ_c sum to zero;  e_mc² estimated",
             "prompts' effects are taken off within each category by least squares",
         ),
         tables={"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
@@ -153,17 +152,34 @@ STEP = "a step of a transformer may lengthen or shorten all models by a factor e
 DIFFER = "models that differ by a factor 1.6, or by nothing, are no surprise"
 RANKS = Mixed(
     outcome="y",
+    left="ȳ_mc",
     fixed=(Fixed(sd=CENTRE, symbol="c", why=STEP),),
-    levels=(
-        Levels(column="model_id", scale=APART, symbol="s_μ", why=DIFFER, name="model"),
-        Levels(column="category", scale=EFFECTS, symbol="s_κ", why=EACH, sum_zero=True),
+    kinds=(
+        Levels(column="model_id", scale=APART, symbol="s_μ", why=DIFFER, effect="u_m", name="model"),
+        Levels(
+            column="category",
+            scale=EFFECTS,
+            symbol="s_κ",
+            why=EACH,
+            effect="κ_c",
+            quantity="category_sd",
+            sum_zero=True,
+        ),
     ),
-    rest=Rest(scale=EFFECTS, symbol="s_ξ", why=EACH, error="error", freedom="freedom"),
+    rest=Rest(
+        scale=EFFECTS,
+        symbol="s_ξ",
+        why=EACH,
+        effect="ε_mc",
+        quantity="interplay_sd",
+        error="error",
+        error_symbol="e_mc",
+        freedom="freedom",
+    ),
     scale=LOG,
     tabulate=tabulate_means,
     rowwise=False,
-    labels={"gain": "model"},
-    parts={"share": PARTS_OF_MEANS},
+    labels={"gain": "model", "share": PARTS_OF_MEANS},
 )
 
 
@@ -211,8 +227,7 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
     variance = np.stack([*between, within], axis=-1)
     return {
         "gain": np.exp(level),
-        "category_sd": values["scale"][..., 1],
-        "interplay_sd": values["scale"][..., 2],
+        **name_draws(values, design),
         "share": variance / variance.sum(axis=-1, keepdims=True),
         "level": level,
         **dict(zip(models.names, np.moveaxis(level, -1, 0), strict=True)),
@@ -226,7 +241,7 @@ def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
     basis = contrasts(np.arange(categories), categories)
     centre = values["beta"][..., None] + values["model"][..., :models, None]
     centre = centre + (values["category"][..., : basis.shape[1]] @ basis.T)[..., None, :]
-    y, error = values.get("y", design.model.y), values.get("error", design.model.error)
+    y, error = values.get("y", design.gaussian.y), values.get("error", design.gaussian.error)
     variance = np.broadcast_to(np.square(values["scale"][..., 2])[..., None, None], centre.shape)
     off, square = np.zeros(centre.shape), np.zeros(centre.shape)
     square[..., model, category] = np.square(error)

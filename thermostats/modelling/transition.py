@@ -34,7 +34,17 @@ from thermostats.modelling.gaussian import Gaussian, HalfNormals
 from thermostats.modelling.laws import Law, OutcomeScale, fits
 from thermostats.modelling.leave_out import folds, held_out
 from thermostats.modelling.lines import vary_line
-from thermostats.modelling.mixed_model import LEVEL, Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.plots.general import ABOVE
 from thermostats.settings import options
 
@@ -59,7 +69,7 @@ def between(line: Mixed, rows: pd.DataFrame, lower: Array, upper: Array, *, seed
         error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     names = folds([str(i) for i in range(y.size)])
     for _ in range(ROUNDS):
-        model = line.design_rows(rows.assign(place=y, rounding=error)).model
+        model = line.design_rows(rows.assign(place=y, rounding=error)).gaussian
         drawn = held_out(model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False).draws
         centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
         a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
@@ -117,7 +127,7 @@ def _compared(
         fixed["published formula"] = L * (a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64))
     drawn = {}
     for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
-        model = each.design_rows(every).model
+        model = each.design_rows(every).gaussian
         logits = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False).draws
         drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
     model = _polynomial(every)
@@ -179,6 +189,7 @@ def terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
 """Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the rest share 1."""
 SHAPE = {"n_layers": "b", "n_heads": "c"}
+LOGS = {"n_layers": "log L_i", "n_heads": "log H_i"}
 WHY = {
     "a": "places from 5% to 95% of the depth are no surprise",
     "n_layers": "over one SD of log L: up to 12% of the depth at its middle",
@@ -281,10 +292,11 @@ def fit_transition(
     law = Law(
         name="transition",
         of=placed.line.design_rows,
-        quantities=partial(_quantities, slopes),
+        quantities=_quantities,
+        reported=("depth", *(f"slope_{name}" for name in slopes), "lab_sd", "residual_sd", "new_network"),
         statements=statements,
-        statistics=partial(_statistics, placed.rows),
-        equations=_equations(slopes, published),
+        statistics=_statistics,
+        equations=describe_terms(published),
         tables={
             "errors": partial(across_labs, placed.line, published),
             "errors_within_labs": partial(within_labs, placed.line, published),
@@ -311,36 +323,46 @@ DEPTH = OutcomeScale(word="logit", back=expit, outcome="share_of_depth")
 def declare_places(shape: Sequence[str]) -> Mixed:
     """A line of places on the logit, with slopes on logs of some of depth and heads."""
     slopes = [
-        Fixed(column=f"log_{name}", sd=SLOPE_SD, symbol=SHAPE[name], why=WHY[name], standardised=True) for name in shape
+        Fixed(
+            column=f"log_{name}",
+            sd=SLOPE_SD,
+            symbol=SHAPE[name],
+            why=WHY[name],
+            term=f"z({LOGS[name]})",
+            quantity=f"slope_{name}",
+            standardised=True,
+        )
+        for name in shape
     ]
+    labs = Levels(
+        column="heritage", scale=SPREAD, symbol="τ", why=WHY["τ"], effect="u_lab(i)", quantity="lab_sd", name=LEVEL
+    )
+    rest = Rest(scale=SPREAD, why=WHY["σ"], quantity="residual_sd", error="rounding", error_symbol="r_i")
     return Mixed(
         outcome="place",
+        left="logit p_i",
         fixed=(Fixed(sd=CENTRE_SD, symbol="a", why=WHY["a"]), *slopes),
-        levels=(Levels(column="heritage", scale=SPREAD, symbol="τ", why=WHY["τ"], name=LEVEL),),
-        rest=Rest(scale=SPREAD, why=WHY["σ"], error="rounding"),
+        kinds=(labs,),
+        rest=rest,
         scale=DEPTH,
-        regression=True,
+        regress=look_along_line,
     )
 
 
-def _quantities(slopes: Sequence[str], values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    beta, scales = values["beta"], values["scale"]
-    rng = np.random.default_rng(beta.size)
-    spread = np.sqrt(np.square(scales).sum(axis=-1))
-    new = expit(beta[..., 0] + spread * rng.standard_normal(spread.shape))
-    by_shape = {f"slope_{name}": beta[..., i] for i, name in enumerate(slopes, 1)}
-    labs = {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
-    return {"depth": expit(beta[..., 0]), **by_shape, **labs, "residual_sd": scales[..., -1], "new_network": new}
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    centre = values["beta"][..., 0]
+    spread = np.sqrt(np.square(values["scale"]).sum(axis=-1))
+    noise = np.random.default_rng(values["beta"].size).standard_normal(spread.shape)
+    drawn = name_draws(values, design)
+    return {"depth": expit(centre), **drawn, "new_network": expit(centre + spread * noise)}
 
 
-def _equations(slopes: Sequence[str], published: Formula | None) -> tuple[str, ...]:
-    logs = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
-    terms = "".join(f" + {SHAPE[name]} z({logs[name]})" for name in slopes)
-    stated = ";  published: " + ", ".join(f"{n} = {v:g}" for n, v in zip("abc", published or (), strict=False))
+def describe_terms(published: Formula | None) -> tuple[str, ...]:
+    """What the symbols of the model stand for, and the polynomial next to it."""
+    terms = ", ".join(f"{name} = {value:g}" for name, value in zip("abc", published or (), strict=False))
     return (
-        f"logit((L*ᵢ − ½)/Lᵢ) = a{terms} + u_lab(i) + εᵢ",
-        "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the logit",
-        f"fitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ{stated if published else ''}",
+        "L*_i = ⌈p_i L_i⌉;  r_i the rounding of L*_i to whole layers on the logit",
+        f"fitted polynomial: L*_i/L_i = a + b L_i + c/H_i + ε_i{f';  published: {terms}' if terms else ''}",
     )
 
 
@@ -407,8 +429,8 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(line for line, holds in words.items() if holds)
 
 
-def _statistics(rows: pd.DataFrame, design: MixedDesign) -> Mapping[str, Statistic]:
-    L = rows.loc[list(design.outcomes), "n_layers"].to_numpy(dtype=np.float64)
+def _statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+    L = design.table["n_layers"].to_numpy(dtype=np.float64)
     deep = np.median(L) <= L
     if not deep.any() or deep.all():
         return LOCATION

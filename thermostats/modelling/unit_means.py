@@ -18,7 +18,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.importance import moderated
 from thermostats.modelling.laws import Law, deprecate, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law
+from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
 from thermostats.modelling.pairs import fit_invariance
 
 LEAST = 4
@@ -119,9 +119,20 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
     rest = "a twentieth of it: what the values of a mean do not show"
     return Mixed(
         outcome="mean",
-        fixed=(Fixed(sd=2 * scale, symbol="c", why=f"twice the scale: {why}"),),
-        levels=(Levels(column="model_id", scale=scale, symbol="s", why=why, name="unit"),),
-        rest=Rest(scale=REST * scale, symbol="s_0", why=rest, error="error", freedom="freedom"),
+        left="ȳ_m",
+        fixed=(Fixed(sd=2 * scale, symbol="c", why=f"twice the scale: {why}", quantity="population"),),
+        kinds=(
+            Levels(column="model_id", scale=scale, symbol="s", why=why, effect="u_m", quantity="unit_sd", name="unit"),
+        ),
+        rest=Rest(
+            scale=REST * scale,
+            symbol="s_0",
+            why=rest,
+            effect="ε_m",
+            error="error",
+            error_symbol="e_m",
+            freedom="freedom",
+        ),
         tabulate=partial(tabulate_means, outcome, group),
         rowwise=False,
         labels={"mean": "unit"},
@@ -129,7 +140,7 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
 
 
 def state_units(units: Mixed, outcome: str, group: str) -> Law:
-    """Equations of means and what is asked of them."""
+    """What is asked of means."""
     return Law(
         name="unit means",
         of=units.design_rows,
@@ -138,10 +149,7 @@ def state_units(units: Mixed, outcome: str, group: str) -> Law:
             "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
             "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
         },
-        equations=(
-            f"mean of {outcome}_m over {group} ~ N(θ_m, s_0² + e_m²),  e_m² ~ inverse χ² about its estimate",
-            "θ_m ~ N(c, s²)",
-        ),
+        equations=(f"ȳ_m: mean of {outcome} over {group};  e_m² ~ inverse χ² about its estimate",),
         tables={"means": table_of_means, "rows": partial(outcome_rows, outcome)},
         figures={"fit": figure_of_means},
         units=("model_id", group),
@@ -168,8 +176,7 @@ def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, lis
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     models = len(design.effects["unit"].names)
-    mean = values["beta"] + values["unit"][..., :models]
-    return {"mean": mean, "population": values["beta"][..., 0], "unit_sd": values["scale"][..., 0]}
+    return {"mean": values["beta"] + values["unit"][..., :models], **name_draws(values, design)}
 
 
 fit_means = deprecate(fit_unit_means, "fit_means")

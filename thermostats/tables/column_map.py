@@ -59,7 +59,10 @@ FILLED_WITH |= {("summaries", "prompt_id"): ""}
 TELLING = ("model_id", "source")
 """What rows must say for the run that they are of to follow."""
 NEEDED, OPTIONAL = "needed", "optional"
-REFUSED = {"findings": "findings are made by `thermostats report`"}
+REFUSED = {
+    "findings": "findings are made by `thermostats report`",
+    "candidates": "candidates ship with the package; what is known of a model of yours goes to the table models",
+}
 """Tables that nothing is joined to, and why."""
 FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sha"): "filled in from prompt_set"} | {
     place: f"filled in: {value or 'empty, all prompts together'}" for place, value in FILLED_WITH.items()

@@ -393,7 +393,7 @@ def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Expor
     Raises UsageError for a folder that is not empty, provenance that is not stated, a licence that does not let figures
     be passed on and a source without own rows; DataError for rows under another licence, and as `check` does.
     """
-    folder, place = own_folder(data), Path(out)
+    folder, place = data_folder(own_folder(data)), Path(out)
     check_export(place, None, "csv", None)
     source = _stated(folder)
     tables = _tables(folder, source)

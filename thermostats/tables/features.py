@@ -146,7 +146,7 @@ def combine(
         )
     stated = summaries if position == LAST else summaries.iloc[:0]
     gains = _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated)
-    rows = _one_row_each(runs)[RUN].merge(
+    rows = _one_row_each(runs, gains["run_id"])[RUN].merge(
         _geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
     )
     rows = rows.merge(gains, on="run_id", how="left")
@@ -196,9 +196,9 @@ def _geometry(models: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _one_row_each(runs: pd.DataFrame) -> pd.DataFrame:
-    """Runs without the weights-only ones whose model and source have another run."""
-    weights_only = runs["prompt_set"] == ""
+def _one_row_each(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFrame:
+    """Runs without the weights-only ones, which have no gain, whose model and source have another run."""
+    weights_only = (runs["prompt_set"] == "") & ~runs["run_id"].isin(with_gains)
     has_other = (~weights_only).groupby([runs[label] for label in MODEL]).transform("any")
     return runs[~(weights_only & has_other)]
 

@@ -7,7 +7,6 @@ own rows, which take precedence over the package's. A folder of tables without t
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import sys
 import tempfile
@@ -22,7 +21,8 @@ import filelock
 
 import thermostats
 from thermostats.errors import DataError, UsageError, reason
-from thermostats.tables.schemas import EXTERNAL, NURSERY
+from thermostats.next_steps import command
+from thermostats.tables.schemas import EXTERNAL, NURSERY, TABLES
 
 LOCK, STAGING = ".lock", ".staging"
 
@@ -140,21 +140,33 @@ HELD = ("models.csv", "prompts.csv", "published", EXTERNAL, "measured")
 
 
 def data_folder(data: str | Path | None = None) -> Path:
-    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the package."""
+    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the package.
+
+    Raises UsageError where the one that is named is not there, or has no tables yet.
+    """
     chosen = _chosen(data)
     if chosen is None:
         return shipped("data")
-    if not chosen.is_dir():
-        named = shlex.quote(str(chosen))
-        step = f"measure or join with --data {named} begins it, or name another with --data or ${DATA_VARIABLE}"
-        raise UsageError("no such data folder", where=chosen, next_step=step)
+    if not holds_tables(chosen):
+        raise UsageError(
+            "the data folder has no tables yet" if chosen.is_dir() else "no such data folder",
+            where=chosen,
+            allowed=f"a folder of tables, by --data or ${DATA_VARIABLE}",
+            next_step=f"measuring or joining begins it: {command('measure', 'MODEL', data=chosen)}",
+        )
     return chosen
 
 
+def holds_tables(folder: Path) -> bool:
+    """Whether a folder is a store or has tables of its own; one that is not there or is empty holds none."""
+    there = any((folder / name).exists() for name in (MARK, *HELD))
+    return there or any(own_files(name, folder) for name in TABLES)
+
+
 def begun_or_shipped(data: str | Path | None = None) -> Path:
-    """Data folder to look things up in: the one that is named, or the package's tables if it does not exist yet."""
+    """Data folder to look things up in: the one that is named, or the package's tables if it has none yet."""
     chosen = _chosen(data)
-    return chosen if chosen is not None and chosen.is_dir() else shipped("data")
+    return chosen if chosen is not None and holds_tables(chosen) else shipped("data")
 
 
 def own_folder(data: str | Path | None = None) -> Path:

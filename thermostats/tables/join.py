@@ -22,7 +22,16 @@ from thermostats.errors import DataError, UsageError, did_you_mean, nearest, rea
 from thermostats.next_steps import command
 from thermostats.tables import finished_joins, store
 from thermostats.tables.column_map import READ, REFUSED, ColumnMap, columns_of_rows, is_gain, load_maps
-from thermostats.tables.folders import begun, begun_or_shipped, layers, only_writer, own_files, own_folder, write_all
+from thermostats.tables.folders import (
+    begun,
+    begun_or_shipped,
+    data_folder,
+    layers,
+    only_writer,
+    own_files,
+    own_folder,
+    write_all,
+)
 from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, read
 from thermostats.tables.mapping import doubts_of, filled, hashes_of_sets, mapped, suggested, with_hashes, with_runs
@@ -527,12 +536,10 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
     A model stays while a run of another source is of it; prompts stay. Rows of runs go before the runs, so that what is
     interrupted is finished by the same call.
 
-    Raises UsageError where the folder does not exist or holds no rows of this source, DataError where a file cannot be
+    Raises UsageError where the folder has no tables yet or no rows of this source, DataError where a file cannot be
     removed.
     """
-    folder = own_folder(data)
-    if not folder.is_dir():
-        raise UsageError("no such data folder", where=folder, next_step="thermostats ls runs --own lists what is there")
+    folder = data_folder(own_folder(data))
     with only_writer(folder):
         held = {
             name: {path: store.read_typed(path, name) for path in own_files(name, folder) if not is_archive(path)}

@@ -15,7 +15,7 @@ from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
 from thermostats.tables.choices import POOLED, SETS, check_set, in_set, origin
-from thermostats.tables.folders import own_files, own_folder, shipped
+from thermostats.tables.folders import data_folder, own_files, own_folder, shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
 from thermostats.tables.labels import bare
@@ -50,7 +50,7 @@ def set_facts(
     if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
         step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
         raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
-    folder = own_folder(data)
+    folder = data_folder(own_folder(data))
     rows = own_models(folder)
     names = [models] if isinstance(models, str) else list(models)
     chosen = rows[rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)]
@@ -228,9 +228,10 @@ def model_rows(
     data: str | Path | None = None,
     incomparable: bool = False,
 ) -> pd.DataFrame:
-    """One row per model with a named gain, at its last revision; a tuned model only without its base, seeds together.
+    """One row per model with a named gain; a tuned model only where its base has no such gain, seeds together.
 
-    evidence: a set of evidence by name, with `data`, or the tables under one. Models whose gains are near 1 by
+    evidence: a set of evidence by name, with `data`, or the tables under one. Of a model's revisions the last that has
+    the gain counts. Rows without the gain change neither the models nor their gains. Models whose gains are near 1 by
     construction (`comparable` false) are left out unless `incomparable`; `attrs["left out"]` of the rows says which,
     and a fit repeats it.
 
@@ -246,9 +247,10 @@ def model_rows(
     if isinstance(evidence, str):
         check_set(evidence)
         evidence = Selection(data, evidence)
-    every = of_last_revision(evidence.table("features"), "model_id")
-    every = every[every["n_layers"] > SHALLOW]
-    every = every[~((every["variant"] == "instruct") & every["parent"].isin(every["model_id"]))]
+    every = evidence.table("features")
+    every = _keep_last_revision(every[every["n_layers"] > SHALLOW], gain)
+    base_has_gain = every["parent"].isin(every.loc[every[gain] > 0, "model_id"])
+    every = every[~((every["variant"] == "instruct") & base_has_gain)]
     every = every.assign(n_prompts=_prompts(every, evidence, gain))
     rows = _with_intervals(*_estimates(every, evidence, gain), evidence, gain)
     chosen = rows if incomparable else rows[rows["comparable"]].reset_index(drop=True)
@@ -261,6 +263,14 @@ def model_rows(
         f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
     )
     return chosen
+
+
+def _keep_last_revision(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
+    """All rows of every model at the last revision at which it has the gain; where it never has, at its last one."""
+    known = rows[gain].notna()
+    ever_known = known.groupby(rows["model_id"]).transform("any")
+    last = of_last_revision(rows[known | ~ever_known], "model_id")
+    return rows.merge(last[["model_id", "revision"]].drop_duplicates())
 
 
 def _estimates(every: pd.DataFrame, evidence: Selection, gain: str) -> tuple[pd.DataFrame, pd.Series]:
@@ -369,17 +379,17 @@ def prompt_rows(
 def gain_by_prompt(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
 
-    Without files: of every run of the set of evidence at its model's last revision, a recipe in the place of the lab.
-    Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
+    Without files: of every run of the set of evidence at the last revision at which its model has the gain, a recipe in
+    the place of the lab. Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
     """
     chosen = {"source": list(sources)} if sources else {}
     runs, models = tables.table("runs", **chosen), tables.table("models")
     layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
-    if not sources:
-        runs = of_last_revision(runs, "model_id")
-        layers, summaries = (frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries))
     values = features.by_prompt(runs, models, layers, summaries)
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
+    if not sources:
+        known = of_last_revision(runs[runs["run_id"].isin(values["run_id"])], "model_id")
+        values = values[values["run_id"].isin(known["run_id"])]
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 

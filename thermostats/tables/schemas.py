@@ -303,6 +303,36 @@ LINEAGE = table(
     },
 )
 
+_SHAPE_OF_CANDIDATES = (
+    *("architecture", "n_layers", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "vocab_size"),
+    *("tied_embeddings", "gated_mlp", "n_params", "n_params_nonembedding", "norm_kind", "stages"),
+)
+CANDIDATES = table(
+    "candidates",
+    "public models that could be measured: shape, whose they are, what they come from and how large they are; none is "
+    "downloaded for it",
+    ["model_id"],
+    {
+        "model_id": MODELS.columns["model_id"],
+        **{label: MODELS.columns[label] for label in ("heritage", "family", "variant", "parent", "seed_of")},
+        "kind": LINEAGE.columns["kind"],
+        "year": MODELS.columns["year"],
+        "modality": MODELS.columns["modality"],
+        **{label: MODELS.columns[label] for label in _SHAPE_OF_CANDIDATES},
+        "comparable": column(
+            FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"
+        ),
+        "download_gb": number(
+            "its download in bfloat16, two bytes a weight; of a model of several stacks all of them; empty: not known",
+            "10^9 bytes",
+            above=0.0,
+        ),
+        "gated": column(FLAG, "its files are given to those alone who ask; empty: not stated", nullable=True),
+        "model_licence": MODELS.columns["model_licence"],
+        "source": text("where its shape comes from", free=True),
+    },
+)
+
 PROMPTS = table(
     "prompts",
     "one row per prompt of a prompt set",
@@ -340,7 +370,10 @@ RUNS = table(
         "device": text("recorded: device"),
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
-        "proof": text("recorded: relative errors of what the measurement proved of itself, name=error"),
+        "proof": text(
+            "recorded: relative errors of what the measurement proved of itself, name=error; unproven=name-version: a "
+            "library of whose version the table proofs has no proof of the model's class"
+        ),
         "instrument": text("recorded: with what others measured; empty: as the source says, or by this package"),
         "licence": text("recorded: SPDX licence under which others' rows ship; empty: that of the source or package"),
         "model_sha": text("hash of the model measured, of its weights and configuration; empty: not stated"),
@@ -523,6 +556,26 @@ FINDINGS = table(
     },
 )
 
+PROOFS = table(
+    "proofs",
+    "what was proved of a tiny model of every class, by version of transformers: `make proofs` writes it",
+    ["architecture", "transformers"],
+    {
+        "architecture": text("entry that describes the class, as `thermostats ls architectures` names it"),
+        "transformers": text("version of transformers"),
+        "torch": text("version of torch"),
+        "dtype": text("precision of the weights"),
+        "held": count("identities that hold", lower=0),
+        "failed": text("identities that do not, separated by blanks; empty: all hold"),
+        "difference": number("largest relative difference of one that holds", "ratio", lower=0.0),
+        "identity": text("whose that is"),
+        "place": text("input, block and token where it is largest; empty: of the whole model"),
+        "not_covered": text("what was not tried, separated by semicolons", free=True),
+        "inputs": text("inputs that it was proved on"),
+        "proved_on": text("day, ISO 8601"),
+    },
+)
+
 SOURCES = table(
     "sources",
     "the study's files: one row per file",
@@ -594,7 +647,8 @@ RUN_TABLES = tuple(each.name for each in OF_RUNS)
 """Names of the tables of rows of runs."""
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, Table] = {
-    schema.name: schema for schema in (MODELS, LINEAGE, PROMPTS, RUNS, *OF_RUNS, FINDINGS, *OF_STUDY)
+    schema.name: schema
+    for schema in (MODELS, LINEAGE, CANDIDATES, PROMPTS, RUNS, *OF_RUNS, FINDINGS, PROOFS, *OF_STUDY)
 }
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import shipped_tables
+from conftest import make_empty_store, shipped_tables
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
@@ -62,7 +62,8 @@ def test_no_text_is_cut_at_the_edge(figure: Figure) -> None:
     assert max(box.y1 for box in boxes) <= canvas.bbox.height + 1
 
 
-def test_an_empty_data_folder_gives_empty_tables_and_says_so(tmp_path: Path) -> None:
+def test_tables_without_rows_give_empty_ones_and_say_so(tmp_path: Path) -> None:
+    make_empty_store(tmp_path)
     for figure in FIGURES:
         table = figure.table(Evidence(tmp_path))
         assert table.empty

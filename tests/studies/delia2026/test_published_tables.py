@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy import stats
 
 import thermostats
@@ -103,3 +104,22 @@ def test_what_the_documents_say_of_their_own_evidence_is_held_against_the_tables
     assert rows.loc["PYTHONHASHSEED", "value"] > 1 and rows.loc["all p below .05", "value"] == 2
     assert "opposite sides of 1" in rows.loc["160M like 12B", "what"] and of_pair[0] > 1 > of_pair[1]
     assert np.isnan(float(rows.loc["time stamps", "value"])) and rows.loc["time stamps", "kind"] == "unsupported"
+
+
+def test_what_the_removed_notes_say_of_the_formula_and_the_phases_is_held_against_them() -> None:
+    """Means, shapes and labs of the eight models by hand: (1.6 + 6.3 + 4.6 + 12.5 + 3.1 + 6.3 + 14.8 + 1.2)/8 = 6.3."""
+    rows = published("inconsistencies").set_index("inconsistency_id")
+    values = rows[["value", "other_value"]].astype(float)
+    assert values.loc["4.8 per cent under its own column"].tolist() == pytest.approx([4.8, 6.3])
+    assert "misses the same L* by 5.2 % of depth" in rows.loc["4.8 per cent under its own column", "what"]
+    assert values.loc["25 per cent of two formulas"].tolist() == pytest.approx([25.217, 25.0], abs=5e-4)
+    assert values.loc["four labs within a heritage"].tolist() == [4, 1]
+    assert values.loc["three constants on five shapes"].tolist() == [5, 3]
+    assert "without EleutherAI 2 are left" in rows.loc["three constants on five shapes", "what"]
+    for model, both in {"EleutherAI/pythia-2.8b": [26, 0], "EleutherAI/pythia-6.9b": [21, 4]}.items():
+        assert values.loc[f"calibration L*: {model}"].tolist() == both
+    assert values.loc["five phases behind the final norm"].tolist() == [0.938, 0.095]
+    summaries = store.load("summaries", DATA).merge(store.load("runs", DATA)[["run_id", "model_id"]], on="run_id")
+    profile = summaries[summaries["estimand"].isin(["intrinsic_dim_ratio_state_31", "intrinsic_dim_ratio_state_32"])]
+    profile = profile[profile["model_id"] == "EleutherAI/pythia-6.9b"].sort_values("estimand")["value"]
+    assert profile.round(3).tolist() == [0.938, 0.095]

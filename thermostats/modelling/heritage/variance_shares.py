@@ -16,7 +16,8 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.mixed import mixed_model
 from thermostats.modelling.columns import RESAMPLES, Array, columns_of, holm, is_constant, labels, numbers
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.law import FAMILY, HeritageDesign, groups_of
+from thermostats.modelling.heritage.law import FAMILY, groups_of, list_bases, list_groups, name_lab
+from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.settings import coverage
 
 Blocks = Mapping[str, Sequence[str]]
@@ -436,18 +437,14 @@ def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
 
     Families, which lie within labs, are not among them.
     """
-    design, frame, blocks = (
-        fit.designed(HeritageDesign),
-        pd.DataFrame({"log_gain": fit.model.observed}),
-        ColumnsByBlock(),
-    )
-    heritage = design.heritage
-    for name, basis in design.bases.items():
+    design, blocks = fit.designed(MixedDesign), ColumnsByBlock()
+    frame, groups = pd.DataFrame({"log_gain": fit.model.observed}), list_groups(design.mixed)
+    for name, basis in list_bases(design).items():
         if name == FAMILY:
             continue
-        if name in heritage.groups:
+        if name in groups:
             blocks[name] = [name]
-            frame[name] = groups_of(fit.rows, heritage.blocks[name]).to_numpy()
+            frame[name] = groups_of(fit.rows, groups[name].columns).to_numpy()
         else:
             blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
             frame[blocks[name]] = basis
@@ -465,7 +462,7 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
         ("partial F", partial(_partial, frame, blocks)),
         ("Freedman–Lane", partial(_shuffled, frame, blocks, fit.seed, permutations)),
-        ("mixed model", partial(_mixed, frame, blocks, fit.designed(HeritageDesign).lab)),
+        ("mixed model", partial(_mixed, frame, blocks, name_lab(fit.designed(MixedDesign).mixed))),
     ]
     rows: list[dict[str, object]] = []
     for method, compute in ways:
@@ -513,7 +510,7 @@ def commonality(fit: Fit) -> pd.DataFrame:
     if not {"geometry", "scale"} <= set(blocks):
         return pd.DataFrame({"note": ["not possible: there is no block of geometry, or none of scale"]})
     r_squared = r_squared_of_sets(frame, blocks)
-    for fixed in dict.fromkeys(["", fit.designed(HeritageDesign).lab]):
+    for fixed in dict.fromkeys(["", name_lab(fit.designed(MixedDesign).mixed)]):
         base, g, s, both = (
             r_squared[frozenset({fixed, *names} - {""})]
             for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))

@@ -73,5 +73,5 @@ def findings_file(out: Path) -> Path:
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
     """Raise UsageError where a folder holds no report."""
     if not findings_file(out).is_file():
-        step = f"{command('report', *(claims or ['--all']))}, or name another with --out"
-        raise UsageError("no report yet", where=out, next_step=step)
+        line = command("report", *(claims or ["--all"]), out=out if out != Path("reports") else None)
+        raise UsageError("no report yet", where=out, next_step=f"name another with --out, or make it: {line}")

@@ -355,7 +355,7 @@ def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
     source does not state counts as exact. Of several such pairs of measurements that with most prompts counts.
     """
     gain, facts = "penultimate_gain", ["model_id", "source", "prompt_set"]
-    rows = of_last_revision(tables.table("features"), "model_id").dropna(subset=gain)
+    rows = of_last_revision(tables.table("features").dropna(subset=gain), "model_id")
     n = rows["n_prompts"].astype("float64")
     error = (rows[f"{gain}_sd"].astype("float64") / np.sqrt(n) * stats.t.ppf(0.975, (n - 1).clip(lower=1))).fillna(0.0)
     side = np.sign(rows[gain] - 1) * ((rows[gain] - 1).abs() > error)
