@@ -25,7 +25,14 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, features_of, gains, heritage_rows
+from thermostats.studies.delia2026.stated_facts import (
+    FOCAL,
+    HUNT,
+    PYTHIA,
+    features_of,
+    gains,
+    heritage_rows,
+)
 from thermostats.tables.labels import having
 
 ALPHA = 0.05
@@ -33,17 +40,24 @@ SEED = 3
 HERITAGE_SEED = 4
 """The same fit as in C04."""
 STATED, FIXED, ALIKE = (0.8, 0.0), (1.0, 0.0), 0.4
-"""Shares of dampening models of EleutherAI and of the others: as published, as the claim's words have them, and of both
-where the lab is nothing."""
-DIFFERENCE, OTHER_SIDE = V("difference between families"), V("models on the other side of 1")
+"""Shares of dampening models of EleutherAI and of the others: as published, as the claim's words
+have them, and of both where the lab is nothing."""
+DIFFERENCE = V("difference between families")
+OTHER_SIDE = V("models on the other side of 1")
 CLEARLY = V("models clearly on the other side of 1")
-DIFFERS = Decide((DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA), (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA))
-FIXES_THE_SIGN = Decide(DIFFERS.supported & Gate(OTHER_SIDE <= 0), DIFFERS.against | Gate(CLEARLY > ACCIDENTS))
-"""That labs differ, and that no model lies on the other side: a statement about every unit, refuted by a few."""
+DIFFERS = Decide(
+    (DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA), (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA)
+)
+FIXES_THE_SIGN = Decide(
+    DIFFERS.supported & Gate(OTHER_SIDE <= 0), DIFFERS.against | Gate(CLEARLY > ACCIDENTS)
+)
+"""That labs differ, and that no model lies on the other side: a statement about every unit, refuted
+by a few."""
 LABS = Posterior(f"{FOCAL}'s mean log gain < 0 and every other lab's > 0")
 
 GAINS_AXIS = "penultimate gain (block L − 1)"
-LAYER_NORM, TIE = "LayerNorm", 1e-9
+LAYER_NORM = "LayerNorm"
+TIE = 1e-9
 
 CLAIM = Claim.read(__file__)
 
@@ -56,17 +70,22 @@ models = CLAIM.shared(gains)
 
 
 def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which were published."""
+    """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which
+    were published."""
     rows = models(evidence).dropna(subset=gain.column)
     rows = having(rows[rows["comparable"]].reset_index(drop=True), "heritage", "family")
-    value, low, high = rows[gain.column], rows["lower"] / rows["gain"], rows["upper"] / rows["gain"]
+    value = rows[gain.column]
+    low = rows["lower"] / rows["gain"]
+    high = rows["upper"] / rows["gain"]
     clear = (value * high < 1) | (value * low > 1)
     return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)
 
 
 def compare_families(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """Mean share of dampening models over EleutherAI's families minus the mean over the others'; families moved whole."""
-    focal, dampens = rows["focal"].to_numpy(bool), outcomes["dampens"].astype(bool)
+    """Mean share of dampening models over EleutherAI's families minus the mean over the others';
+    families moved whole."""
+    focal = rows["focal"].to_numpy(bool)
+    dampens = outcomes["dampens"].astype(bool)
     none = ~dampens[:, focal].any(axis=1) | dampens.all(axis=1)
     if none.all():
         return {DIFFERENCE.name: counted(np.full(len(none), np.nan))}
@@ -76,28 +95,41 @@ def compare_families(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
 
 
 def describe_families(rows: pd.DataFrame, result: Result) -> Result:
-    """How many families there are, and the least p that they can give; nothing where there is no difference."""
+    """How many families there are, and the least p that they can give; nothing where there is no
+    difference."""
     if result.quantities[DIFFERENCE.name].value is None:
         return result
-    dampens, focal = rows["dampens"].to_numpy(bool), rows["focal"].to_numpy(bool)
+    dampens = rows["dampens"].to_numpy(bool)
+    focal = rows["focal"].to_numpy(bool)
     least = find_least_p(dampens[None], focal, rows["family"])
-    return result.adding(words={"test": {"n_families": rows["family"].nunique(), "smallest_p_families": least}})
+    return result.adding(
+        words={"test": {"n_families": rows["family"].nunique(), "smallest_p_families": least}}
+    )
 
 
 def count_exceptions(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The same, and how many models lie on the other side of 1 than the claim has their lab."""
     against = outcomes["dampens"].astype(bool) != rows["focal"].to_numpy(bool)
     clear = against & rows["clear"].to_numpy(bool)
-    counts = {OTHER_SIDE.name: counted(against.sum(axis=1)), CLEARLY.name: counted(clear.sum(axis=1))}
+    counts = {
+        OTHER_SIDE.name: counted(against.sum(axis=1)),
+        CLEARLY.name: counted(clear.sum(axis=1)),
+    }
     return {**counts, **compare_families(rows, outcomes)}
 
 
 def describe_exceptions(rows: pd.DataFrame, result: Result) -> Result:
     """Models clearly on the other side, of the lab and of others."""
-    focal, dampens = rows["focal"].astype(bool), rows["dampens"].astype(bool)
+    focal = rows["focal"].astype(bool)
+    dampens = rows["dampens"].astype(bool)
     clear = rows[(dampens != focal) & rows["clear"].astype(bool)]
-    names = {lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"]) for lab in (True, False)}
-    return describe_families(rows, result).adding(words={"inside_clear": names[True], "against": names[False]})
+    names = {
+        lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"])
+        for lab in (True, False)
+    }
+    return describe_families(rows, result).adding(
+        words={"inside_clear": names[True], "against": names[False]}
+    )
 
 
 FAMILIES = Test(compare_families, ("dampens",), p_kind="p-value", describe=describe_families)
@@ -105,7 +137,9 @@ EXCEPTIONS = Test(count_exceptions, ("dampens",), p_kind="p-value", describe=des
 VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
-OF_SHARES = partial(worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family")
+OF_SHARES = partial(
+    worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family"
+)
 DIFFER = Trial(signs, FAMILIES, "", OF_SHARES(STATED))
 FIX = Trial(signs, EXCEPTIONS, "", OF_SHARES(FIXED), version=2)
 
@@ -119,12 +153,14 @@ DESIGN = {
 }
 """Facts that may be behind a difference between labs, in words."""
 DESCENT = (
-    "share of dampening models of EleutherAI minus that of the others under descent, next to the test over families"
+    "share of dampening models of EleutherAI minus that of the others under descent, next to the "
+    "test over families"
 )
 
 
 def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, DescentSlope]:
-    """The difference of shares of models by a line along the tree: at the likeliest λ, and where all is descent."""
+    """The difference of shares of models by a line along the tree: at the likeliest λ, and where
+    all is descent."""
     k = covariance_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows["focal"].to_numpy(np.float64)])
     y = rows["dampens"].to_numpy(np.float64)
@@ -137,7 +173,8 @@ def twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
     `with_`, `without`: dampening models and models, of the lab and of the others.
     """
-    focal, found = rows["focal"].astype(bool), []
+    focal = rows["focal"].astype(bool)
+    found = []
     for row in confounded(rows, focal, DESIGN).to_dict("records"):
         has = rows[row["fact"]].astype(str) == row["value"]
         counts = [
@@ -163,7 +200,10 @@ def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> In
     found = fit.table("labs")
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
     said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
-    caption = f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): {said}."
+    caption = (
+        f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below "
+        f"1): {said}."
+    )
     rows = pd.DataFrame([{"row": name, **vars(one)} for name, one in descent.items()])
     return Inference(
         fit,
@@ -175,9 +215,11 @@ def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> In
 
 def with_audit(evidence: Evidence, gain: Case) -> Result:
     """The test over families, with what the audit says of the study's figures."""
-    rows, stated = signs(evidence, gain), audit.stated_shares(evidence)
+    rows = signs(evidence, gain)
+    stated = audit.stated_shares(evidence)
     (a, b), (c, d) = counts = audit.dampening(rows, "value")
-    below, above = rows[rows["dampens"] & rows["clear"]], rows[~rows["dampens"] & rows["clear"]]
+    below = rows[rows["dampens"] & rows["clear"]]
+    above = rows[~rows["dampens"] & rows["clear"]]
     words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
     words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
     if a:
@@ -186,7 +228,9 @@ def with_audit(evidence: Evidence, gain: Case) -> Result:
     return EXCEPTIONS(rows).adding(words=words)
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=FIX, views=VIEWS)
+@CLAIM.finding(
+    "sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=FIX, views=VIEWS
+)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
     every = models(evidence)
@@ -201,9 +245,17 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         "descent": (descent := under_descent(evidence, signs(evidence, gain))),
     }
     return with_audit(evidence, gain).adding(
-        table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
+        table=every[
+            ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
+        ],
         draw=drawing(
-            forest, ordered, label="model_id", estimate="gain", heritage="heritage", null=1.0, xlabel=GAINS_AXIS
+            forest,
+            ordered,
+            label="model_id",
+            estimate="gain",
+            heritage="heritage",
+            null=1.0,
+            xlabel=GAINS_AXIS,
         ),
         audit=audit.signs_of_labs(evidence, every),
         words=words,
@@ -212,7 +264,8 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
 
 
 def by_whole_labs(rows: pd.DataFrame) -> float:
-    """p of a difference as large as EleutherAI's, labs moved whole: the share of labs that lie as far from the rest."""
+    """p of a difference as large as EleutherAI's, labs moved whole: the share of labs that lie as
+    far from the rest."""
     share = rows.groupby("heritage")["dampens"].mean()
     apart = (share - (share.sum() - share) / (len(share) - 1)).abs()
     return float((apart >= apart[FOCAL] - TIE).mean())
@@ -220,7 +273,8 @@ def by_whole_labs(rows: pd.DataFrame) -> float:
 
 @CLAIM.finding("difference", primary=DIFFERS, over=(GAIN,), trial=DIFFER, views=VIEWS)
 def difference(evidence: Evidence, gain: Case) -> Result:
-    """Whether EleutherAI's models dampen more often than those of other labs, whatever single models do."""
+    """Whether EleutherAI's models dampen more often than those of other labs, whatever single
+    models do."""
     rows = signs(evidence, gain)
     alike = rows[rows["norm_kind"] == LAYER_NORM]
     below = rows[rows["dampens"]]

@@ -16,18 +16,26 @@ from thermostats.modelling.classical.many import Many, by_group, counted, expone
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
-from thermostats.studies.delia2026.weights_of_claims import LATE, late_means, pairs, squared_by_layer, squared_means
+from thermostats.studies.delia2026.weights_of_claims import (
+    LATE,
+    late_means,
+    pairs,
+    squared_by_layer,
+    squared_means,
+)
 from thermostats.studies.nursery.study_rows import trained_norms
 from thermostats.tables.schemas import NURSERY
 
 LEAST, FACTOR, MOST = 100.0, 300.0, 1000.0
 """What "about 300 times" allows."""
 ALIKE = 0.7
-"""Squared norms of models of one lab or recipe differ by a factor e^0.7 = 2, as those trained here do."""
+"""Squared norms of models of one lab or recipe differ by a factor e^0.7 = 2, as those trained here
+do."""
 LEVEL = 0.95
 FOCAL = "EleutherAI"
 STATED = {"ratio of squared W_V norms, late layers": "fig. 8"}
-RATIO, MEANS = V("ratio"), V("ratio of geometric means")
+RATIO = V("ratio")
+MEANS = V("ratio of geometric means")
 PAIRS = Decide(
     Gate(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
     Gate(Each("pairs", (RATIO < LEAST) | (RATIO > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
@@ -45,8 +53,10 @@ def late_norms(evidence: Evidence) -> pd.DataFrame:
 
 def compare_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Pairs of a model of the lab and another, and the geometric means of both."""
-    places, focal = rows.assign(late=1.0, place=np.arange(len(rows))), rows["focal"].to_numpy(bool)
-    both, logs = pairs(places, "late", rows["focal"].astype(bool)), outcomes["log_late"]
+    places = rows.assign(late=1.0, place=np.arange(len(rows)))
+    focal = rows["focal"].to_numpy(bool)
+    both = pairs(places, "late", rows["focal"].astype(bool))
+    logs = outcomes["log_late"]
     means = np.full(len(logs), np.nan)
     if focal.any() and not focal.all():
         means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
@@ -74,8 +84,10 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
-    by_layer, means = squared_by_layer(evidence), squared_means(evidence)
-    late, others = late_means(by_layer), means[means["heritage"] != FOCAL]
+    by_layer = squared_by_layer(evidence)
+    means = squared_means(evidence)
+    late = late_means(by_layer)
+    others = means[means["heritage"] != FOCAL]
     found = PAIRED(late_norms(evidence))
     both = found.rows["pairs"]
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
@@ -102,20 +114,33 @@ def late_labs(evidence: Evidence) -> Result:
     )
 
 
-RECIPES = Decide(Some("recipes", (RATIO.lower >= LEAST) & (RATIO.upper <= MOST)), Each("recipes", RATIO.upper < LEAST))
-"""Of geometric means: all pairs of a recipe 300-fold apart lie within the limits in no simulated study."""
+RECIPES = Decide(
+    Some("recipes", (RATIO.lower >= LEAST) & (RATIO.upper <= MOST)),
+    Each("recipes", RATIO.upper < LEAST),
+)
+"""Of geometric means: all pairs of a recipe 300-fold apart lie within the limits in no simulated
+study."""
 ENOUGH = AtLeast(models=24, groups=8)
 
 
 def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t intervals."""
-    logs, codes = outcomes["log_late"], pd.factorize(rows["heritage"], sort=True)[0]
-    means, recipes = by_group(logs, codes), []
+    """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t
+    intervals."""
+    logs = outcomes["log_late"]
+    codes = pd.factorize(rows["heritage"], sort=True)[0]
+    means = by_group(logs, codes)
+    recipes = []
     for code in range(means.shape[1]):
         others = np.delete(means, code, axis=1)
         t = stats.ttest_ind(logs[:, codes == code], others, axis=1, equal_var=False)
         low, high = t.confidence_interval(LEVEL)
-        recipes.append({RATIO.name: exponential(Many(means[:, code] - others.mean(axis=1), low, high, t.pvalue))})
+        recipes.append(
+            {
+                RATIO.name: exponential(
+                    Many(means[:, code] - others.mean(axis=1), low, high, t.pvalue)
+                )
+            }
+        )
     return {"recipes": recipes}
 
 
@@ -127,16 +152,21 @@ def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
     top = recipes.loc[recipes[RATIO.name].idxmax()]
     largest = Estimate(*(float(top[end]) for end in ends), "95% Welch t interval of the log")
     words = {"top": top["heritage"]}
-    return replace(result, quantities={"largest ratio": largest}, rows={"recipes": recipes}, words=words)
+    return replace(
+        result, quantities={"largest ratio": largest}, rows={"recipes": recipes}, words=words
+    )
 
 
 OF_RECIPES = Test(compare_recipes, ("log_late",), describe=describe_recipes)
 
 
 def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
-    """Models trained here with the log of their late norms; the first recipe is the one set apart in worlds."""
+    """Models trained here with the log of their late norms; the first recipe is the one set apart
+    in worlds."""
     rows = trained_norms(evidence).dropna(subset=["late", "late_cut"]).reset_index(drop=True)
-    return rows.assign(log_late=np.log(rows[column]), apart=rows["heritage"] == rows["heritage"].min())
+    return rows.assign(
+        log_late=np.log(rows[column]), apart=rows["heritage"] == rows["heritage"].min()
+    )
 
 
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
@@ -162,7 +192,9 @@ for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), OF_RECIPES, "", WORLDS, "")  # about one recipe
+    trial = Trial(
+        partial(trained_rows, column=column), OF_RECIPES, "", WORLDS, ""
+    )  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

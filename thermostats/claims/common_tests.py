@@ -1,7 +1,7 @@
 """Tests that many claims make, declared by names of columns: a correlation, and a share of rows.
 
-    Trial(models, correlate_columns("r", "n_layers", "log_gain", seed=1), worlds=worlds_of_line(…))
-    Trial(models, count_share("share of models", "grows"), worlds=worlds_of_share(…))
+Trial(models, correlate_columns("r", "n_layers", "log_gain", seed=1), worlds=worlds_of_line(…))
+Trial(models, count_share("share of models", "grows"), worlds=worlds_of_share(…))
 """
 
 from __future__ import annotations
@@ -41,20 +41,30 @@ def correlate_columns(
     method: Literal["pearson", "spearman"] = "pearson",
     seed: int,
 ) -> Test:
-    """Correlation of two columns, within groups where a column names some, with its interval and p by permutation.
+    """Correlation of two columns, within groups where a column names some, with its interval and p
+    by permutation.
 
-    One study meets 9,999 rearrangements, drawn from `seed`; its word `permutation` says how p is counted.
+    One study meets 9,999 rearrangements, drawn from `seed`; its word `permutation` says how p is
+    counted.
     """
 
-    def correlate(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
+    def correlate(
+        rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any
+    ) -> dict[str, Many]:
         within = rows[groups] if groups else None
-        return {quantity: correlations(rows[predictor], outcomes[outcome], groups=within, method=method, **finely)}
+        return {
+            quantity: correlations(
+                rows[predictor], outcomes[outcome], groups=within, method=method, **finely
+            )
+        }
 
     def describe(rows: pd.DataFrame, result: Result) -> Result:
         words = say_rearranged(len(rows), rows[groups].nunique() if groups else 1, FINE)
         return name_correlation(quantity, result).adding(words={"permutation": words})
 
-    return Test(correlate, (outcome,), FISHER_95, "p-value", describe, {"seed": seed, "resamples": FINE})
+    return Test(
+        correlate, (outcome,), FISHER_95, "p-value", describe, {"seed": seed, "resamples": FINE}
+    )
 
 
 def name_correlation(quantity: str, result: Result) -> Result:
@@ -86,16 +96,23 @@ def count_share(
     return Test(count, (column,), interval, p_kind)
 
 
-def count_rows(holds: Any, quantity: str, *, true: str = "", false: str = "", n: str = "") -> dict[str, Many]:
-    """Share of true values of every study (study × row), and the counts that are named; of no rows there is no share."""
+def count_rows(
+    holds: Any, quantity: str, *, true: str = "", false: str = "", n: str = ""
+) -> dict[str, Many]:
+    """Share of true values of every study (study × row), and the counts that are named; of no rows
+    there is no share."""
     holds = holds.astype(bool)
     size = np.full(len(holds), holds.shape[1])
     counts = {true: holds.sum(axis=1), false: (~holds).sum(axis=1), n: size}
-    return {quantity: shares(holds), **{name: counted(each) for name, each in counts.items() if name}}
+    return {
+        quantity: shares(holds),
+        **{name: counted(each) for name, each in counts.items() if name},
+    }
 
 
 def count_share_in_groups(quantity: str, column: str, group: str) -> Test:
-    """Share of rows where a column is true, rows in groups, with the interval of their effective number."""
+    """Share of rows where a column is true, rows in groups, with the interval of their effective
+    number."""
     return Test(partial(count_in_groups, quantity, column, group), (column,), IN_GROUPS_95)
 
 

@@ -1,4 +1,5 @@
-"""Tests of many studies of one design at once: what single tests give, as arrays with one element a study."""
+"""Tests of many studies of one design at once: what single tests give, as arrays with one element a
+study."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from thermostats.modelling.columns import RESAMPLES as FINE
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
 RESAMPLES = 1499
-"""Rearrangements where not all are listed, the same for every study; `FINE` is their number for one."""
+"""Rearrangements where not all are listed, the same for every study; `FINE` is their number for
+one."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
 LEAST_CLUSTERS = 3
@@ -31,8 +33,9 @@ ROUNDING, CERTAIN = 1e-9, 1e-12
 
 
 AtOnce = Callable[..., Mapping[str, Any]]
-"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a table a list of
-rows, each the estimates by name. What it takes besides has defaults for many studies."""
+"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a
+table a list of rows, each the estimates by name. What it takes besides has defaults for many
+studies."""
 
 
 @dataclass(frozen=True)
@@ -54,31 +57,42 @@ def correlations(
     seed: int = 0,
     resamples: int = RESAMPLES,
 ) -> Many:
-    """Correlation r of x with every row of `outcomes` (study × row), its interval, and p of |r| over rearrangements.
+    """Correlation r of x with every row of `outcomes` (study × row), its interval, and p of |r|
+    over rearrangements.
 
-    groups: where there are k > 1 of them, r is that within groups: both less the mean of their group, x shuffled within
-    groups, and n − k + 1 in the place of n in the interval.
+    groups: where there are k > 1 of them, r is that within groups: both less the mean of their
+    group, x shuffled within groups, and n − k + 1 in the place of n in the interval.
 
-    Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman (Bonett and Wright
-    2000, doi:10.1007/BF02294183). All n! pairings are listed for n ≤ 8, otherwise all studies meet the same
-    rearrangements. Raises UsageError for fewer than 4 points, a constant column, or missing values.
+    Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman
+    (Bonett and Wright 2000, doi:10.1007/BF02294183). All n! pairings are listed for n ≤ 8,
+    otherwise all studies meet the same rearrangements. Raises UsageError for fewer than 4 points, a
+    constant column, or missing values.
     """
     x = numbers(x, "x", least=4, varied=True)
     numbers(outcomes[0], "y", least=4, varied=True)
-    codes = np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    codes = (
+        np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    )
     k = int(codes.max()) + 1
     df = x.size - k - 2
     if df < 1:
-        raise UsageError("too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more")
+        raise UsageError(
+            "too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more"
+        )
     if k > 1:
         within = (codes[:, None] == np.arange(k)).astype(np.float64)
         within /= within.sum(axis=0)
-        x, outcomes = x - (x @ within)[codes], outcomes - (outcomes @ within)[:, codes]
+        x = x - (x @ within)[codes]
+        outcomes = outcomes - (outcomes @ within)[:, codes]
     if method == "spearman":
-        x, outcomes = stats.rankdata(x), stats.rankdata(outcomes, axis=1)
-    x, y = _unit(x), _unit(outcomes)
+        x = stats.rankdata(x)
+        outcomes = stats.rankdata(outcomes, axis=1)
+    x = _unit(x)
+    y = _unit(outcomes)
     r = np.clip(y @ x, -1.0, 1.0)
-    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 if method == "pearson" else 1 + r * r / 2) / df)
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(
+        (1 if method == "pearson" else 1 + r * r / 2) / df
+    )
     z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
     p = _permutation_p(_rearranged(x, codes, seed, resamples), y, np.abs(r))
     return Many(r, np.tanh(z - half), np.tanh(z + half), p)
@@ -105,7 +119,8 @@ def how_often(drawn: NDArray[np.int64], n: int) -> Array:
 
 
 def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
-    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where nothing varies."""
+    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
+    nothing varies."""
     if ranked:
         values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
     centred = values - (times * values).sum(axis=1, keepdims=True) / times.shape[1]
@@ -114,21 +129,26 @@ def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
 
 
 def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
-    """Mean over models of rank correlations over prompts, as `association.within_correlation` has it of one study.
+    """Mean over models of rank correlations over prompts, as `association.within_correlation` has
+    it of one study.
 
-    x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are equal. With w_i how
-    often prompt i is drawn and r its rank by x, the product with the ranks of y is ½ Σ_{i<j} w_i w_j (r_i − r_j)
-    sign(y_i − y_j), and the squared length of these (n³ − Σ_i w_i³)/12 whatever their order. Raises UsageError for
-    fewer than four prompts, and for models of which x is the same for all prompts.
+    x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are
+    equal. With w_i how often prompt i is drawn and r its rank by x, the product with the ranks of y
+    is ½ Σ_{i<j} w_i w_j (r_i − r_j) sign(y_i − y_j), and the squared length of these (n³ − Σ_i
+    w_i³)/12 whatever their order. Raises UsageError for fewer than four prompts, and for models of
+    which x is the same for all prompts.
     """
     (_, n, m), rng = outcomes.shape, np.random.default_rng(seed)
     for column in x.T:
         numbers(column, "x of a model", least=4, varied=True)
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    times, models = how_often(rng.integers(0, n, (resamples, n)), n), how_often(rng.integers(0, m, (resamples, m)), m)
-    ranks, y = _unit(stats.rankdata(x.T, axis=1)) / m, _unit(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
+    times = how_often(rng.integers(0, n, (resamples, n)), n)
+    models = how_often(rng.integers(0, m, (resamples, m)), m)
+    ranks = _unit(stats.rankdata(x.T, axis=1)) / m
+    y = _unit(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
     places = np.vstack([np.arange(n), np.argsort(shuffled, axis=1)])
-    arranged, y = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1), y.reshape(len(y), -1)
+    arranged = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1)
+    y = y.reshape(len(y), -1)
     r = y @ arranged[0]
     drawn = _resampled_ranks(x, outcomes, times, models)
     lower, upper = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
@@ -136,34 +156,49 @@ def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int)
 
 
 def _resampled_ranks(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
-    """Mean rank correlation over resampled models and prompts, study × resample; times, models: how often each is."""
+    """Mean rank correlation over resampled models and prompts, study × resample; times, models: how
+    often each is."""
     first, second = np.triu_indices(len(x), 1)
     length = np.sqrt(np.maximum(len(x) ** 3 - (times**3).sum(axis=1, keepdims=True), 0.0) / 12)
     of_models = np.stack([standardised(column, times, ranked=True) for column in x.T])
     varies = np.isfinite(of_models[..., 0]).T & (length > 0)
-    weight, total = models * varies, np.zeros((len(outcomes), len(times)))
-    some, step = weight.sum(axis=1) > 0, max(1, HELD // max(total.shape))
+    weight = models * varies
+    total = np.zeros((len(outcomes), len(times)))
+    some = weight.sum(axis=1) > 0
+    step = max(1, HELD // max(total.shape))
     for place, of_model in enumerate(np.nan_to_num(of_models)):
         for start in range(0, first.size, step):
-            i, j = first[start : start + step], second[start : start + step]
+            i = first[start : start + step]
+            j = second[start : start + step]
             products = times[:, i] * times[:, j] * (of_model[:, i] - of_model[:, j]) / 2
-            total += np.sign(outcomes[:, i, place] - outcomes[:, j, place]) @ (products * weight[:, [place]]).T
+            total += (
+                np.sign(outcomes[:, i, place] - outcomes[:, j, place])
+                @ (products * weight[:, [place]]).T
+            )
     return np.asarray(total[:, some] / (length[:, 0] * weight.sum(axis=1))[some])
 
 
 def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:
-    """Pairs in which one of k members is above another of its group, less half of them, over all groups.
+    """Pairs in which one of k members is above another of its group, less half of them, over all
+    groups.
 
     groups: ranks and k. In all choices of members, of more than 41,000 in some drawn at random.
     """
     exact = math.prod(math.comb(ranks.size, k) for ranks, k in groups) <= MOST_ARRANGEMENTS
-    null, rng = np.zeros(1 if exact else resamples), np.random.default_rng(1)
+    null = np.zeros(1 if exact else resamples)
+    rng = np.random.default_rng(1)
     for ranks, k in groups:
         least = k * (k + 1) / 2 + k * (ranks.size - k) / 2
         if exact:
-            null = np.add.outer(null, np.array(list(combinations(ranks.tolist(), k))).sum(axis=1) - least).ravel()
+            null = np.add.outer(
+                null, np.array(list(combinations(ranks.tolist(), k))).sum(axis=1) - least
+            ).ravel()
         else:
-            null = null + rng.permuted(np.tile(ranks, (resamples, 1)), axis=1)[:, :k].sum(axis=1) - least
+            null = (
+                null
+                + rng.permuted(np.tile(ranks, (resamples, 1)), axis=1)[:, :k].sum(axis=1)
+                - least
+            )
     return np.asarray(null)
 
 
@@ -174,23 +209,33 @@ def _distances_without_ties(sizes: tuple[tuple[int, int], ...]) -> Array:
 
 
 def separations(
-    outcomes: Array, member: NDArray[np.bool_], group: Sequence[object] | pd.Series, *, resamples: int = RESAMPLES
+    outcomes: Array,
+    member: NDArray[np.bool_],
+    group: Sequence[object] | pd.Series,
+    *,
+    resamples: int = RESAMPLES,
 ) -> tuple[Many, list[tuple[Array, Array]]]:
-    """Share of pairs in which a member is above another of its group, ties half, and its two-sided exact p.
+    """Share of pairs in which a member is above another of its group, ties half, and its two-sided
+    exact p.
 
-    p is that of |pairs above − half of the pairs|, membership permuted within groups, of more than 41,000 arrangements
-    some drawn at random; no two outcomes of several studies are equal. And of every group with both kinds the share,
-    and how many kinds have values both above and below all values of the other. Raises UsageError where there is none.
+    p is that of |pairs above − half of the pairs|, membership permuted within groups, of more than
+    41,000 arrangements some drawn at random; no two outcomes of several studies are equal. And of
+    every group with both kinds the share, and how many kinds have values both above and below all
+    values of the other. Raises UsageError where there is none.
     """
-    by_group, above, pairs = [], np.zeros(len(outcomes)), 0
+    by_group = []
+    above = np.zeros(len(outcomes))
+    pairs = 0
     groups = sided_groups(member, group)
     numbers(outcomes[0], "values")
     for ours, others in groups:
-        first, second = outcomes[:, ours], outcomes[:, others]
+        first = outcomes[:, ours]
+        second = outcomes[:, others]
         of_group = ((1 + np.sign(first[:, :, None] - second[:, None, :])) / 2).sum(axis=(1, 2))
         low, high = (np.sign(end(first, axis=1) - end(second, axis=1)) for end in (np.min, np.max))
         by_group.append((of_group / (ours.size * others.size), (low * high < 0).astype(np.float64)))
-        above, pairs = above + of_group, pairs + ours.size * others.size
+        above = above + of_group
+        pairs = pairs + ours.size * others.size
     null = distances_by_chance(outcomes, groups, resamples)
     p = 1 - np.searchsorted(null, np.abs(above - pairs / 2) - ROUNDING) / null.size
     return replace(counted(above / pairs), p=p), by_group
@@ -199,36 +244,53 @@ def separations(
 def sided_groups(
     member: NDArray[np.bool_], group: Sequence[object] | pd.Series
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Places of members and of others of every group that has both; raises UsageError where none has."""
+    """Places of members and of others of every group that has both; raises UsageError where none
+    has."""
     places = _places(pd.factorize(np.asarray(group))[0]) if len(member) else []
     both = [(at[member[at]], at[~member[at]]) for at in places]
     if not (found := [sides for sides in both if sides[0].size and sides[1].size]):
-        raise UsageError("no group has both kinds", got=f"{len(member)} rows", allowed="members and others in one group")
+        raise UsageError(
+            "no group has both kinds",
+            got=f"{len(member)} rows",
+            allowed="members and others in one group",
+        )
     return found
 
 
 def distances_by_chance(
-    outcomes: Array, groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], resamples: int = RESAMPLES
+    outcomes: Array,
+    groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    resamples: int = RESAMPLES,
 ) -> Array:
     """|pairs above − half of them| by chance, from the smallest on; of one study with its ties."""
     if len(outcomes) > 1:
-        return _distances_without_ties(tuple((ours.size + others.size, ours.size) for ours, others in groups))
-    ranks = [(stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size) for sides in groups]
+        return _distances_without_ties(
+            tuple((ours.size + others.size, ours.size) for ours, others in groups)
+        )
+    ranks = [
+        (stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size)
+        for sides in groups
+    ]
     return np.sort(np.abs(pairs_by_chance(ranks, resamples)))
 
 
 def means(outcomes: Array, against: float = 0.0, level: float = LEVEL, least: int = 0) -> Many:
-    """Mean of every study with its t interval of a level, and the two-sided p of the same t against a number.
+    """Mean of every study with its t interval of a level, and the two-sided p of the same t against
+    a number.
 
-    least: values below which UsageError is raised, as it then is for missing ones and where none varies.
+    least: values below which UsageError is raised, as it then is for missing ones and where none
+    varies.
     """
     if least:
         numbers(outcomes[0], "values", least=least, varied=True)
-    n, mean = outcomes.shape[1], outcomes.mean(axis=1)
+    n = outcomes.shape[1]
+    mean = outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
     half = stats.t.ppf((1 + level) / 2, n - 1) * error
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Many(mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1))
+        return Many(
+            mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1)
+        )
 
 
 def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
@@ -239,11 +301,14 @@ def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
 
 def exponential(logs: Many) -> Many:
     """Ratios of the same level: estimate and interval are exponentials."""
-    return replace(logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper))
+    return replace(
+        logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper)
+    )
 
 
 def resampled_means(outcomes: Array, seed: int) -> Many:
-    """Mean of every study with its BCa interval, as `association.bca` has it; all studies are resampled alike.
+    """Mean of every study with its BCa interval, as `association.bca` has it; all studies are
+    resampled alike.
 
     There is no p. The interval of values that are all alike is their mean.
     """
@@ -252,7 +317,8 @@ def resampled_means(outcomes: Array, seed: int) -> Many:
     times = np.zeros((RESAMPLES, n))
     np.add.at(times, (np.arange(RESAMPLES)[:, None], chosen), 1 / n)
     mean, off = outcomes.mean(axis=1), outcomes - outcomes.mean(axis=1, keepdims=True)
-    ends, step = np.empty((2, studies)), max(1, HELD // RESAMPLES)
+    ends = np.empty((2, studies))
+    step = max(1, HELD // RESAMPLES)
     with np.errstate(divide="ignore", invalid="ignore"):
         turn = (off**3).sum(axis=1) / 6 / (off**2).sum(axis=1) ** 1.5
         for at in (slice(start, start + step) for start in range(0, studies, step)):
@@ -271,20 +337,26 @@ def _quantile_of_sorted(values: Array, share: Array) -> Array:
     """The quantile of every row, linear between two values; NaN for a share that is NaN."""
     place = np.nan_to_num(share) * (values.shape[1] - 1)
     low = np.floor(place).astype(np.int64)
-    below, above = (np.take_along_axis(values, at[:, None], 1)[:, 0] for at in (low, np.ceil(place).astype(np.int64)))
+    below, above = (
+        np.take_along_axis(values, at[:, None], 1)[:, 0]
+        for at in (low, np.ceil(place).astype(np.int64))
+    )
     return np.asarray(np.where(np.isnan(share), math.nan, below + (place - low) * (above - below)))
 
 
 def shares(outcomes: Array, against: float = 0.5) -> Many:
-    """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p against a share.
+    """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p
+    against a share.
 
     Of no values there is no share, and its interval is the whole range.
     """
-    n, k = outcomes.shape[1], outcomes.sum(axis=1).astype(np.int64)
+    n = outcomes.shape[1]
+    k = outcomes.sum(axis=1).astype(np.int64)
     if n == 0:
         none = np.full(len(outcomes), math.nan)
         return Many(none, np.zeros(len(none)), np.ones(len(none)), none)
-    tail, counts = (1 - LEVEL) / 2, np.arange(n + 1)
+    tail = (1 - LEVEL) / 2
+    counts = np.arange(n + 1)
     lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
     upper = np.r_[stats.beta.isf(tail, counts[:-1] + 1, n - counts[:-1]), 1.0]
     p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
@@ -292,21 +364,29 @@ def shares(outcomes: Array, against: float = 0.5) -> Many:
 
 
 def shares_in_groups(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
-    """Share p of true values of every study, n units in k groups, with the interval of their effective number.
+    """Share p of true values of every study, n units in k groups, with the interval of their
+    effective number.
 
-    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
-    distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201). Where p is 0 or 1, or groups do
-    not differ, v says nothing and n stands for n*. There is no p-value.
+    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds
+    from the beta distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201).
+    Where p is 0 or 1, or groups do not differ, v says nothing and n stands for n*. There is no
+    p-value.
     """
     codes, names = pd.factorize(np.asarray(groups))
-    n, k, tail = outcomes.shape[1], len(names), (1 - LEVEL) / 2
+    n = outcomes.shape[1]
+    k = len(names)
+    tail = (1 - LEVEL) / 2
     if k < 2:
-        raise UsageError("one group has no spread over groups", where="groups", got=names[0], allowed="2 or more")
+        raise UsageError(
+            "one group has no spread over groups", where="groups", got=names[0], allowed="2 or more"
+        )
     y = outcomes.astype(np.float64)
     p = y.mean(axis=1)
     by_group = (y - p[:, None]) @ (codes[:, None] == np.arange(k))
     variance = k / (k - 1) * np.square(by_group).sum(axis=1) / n**2
-    most = np.minimum(n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0))
+    most = np.minimum(
+        n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0)
+    )
     effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
     x = p * effective
     lower = np.where(x > 0, stats.beta.ppf(tail, x, effective - x + 1), 0.0)
@@ -330,9 +410,9 @@ def differences(
 ) -> Many:
     """Mean over groups of the means of those inside minus that of the others.
 
-    p: two-sided, groups moved whole between the two sides. Interval: Welch 1947 (doi:10.1093/biomet/34.1-2.28), t over
-    groups. Of truth values it is a difference of shares. Raises UsageError for fewer than two groups on a side, and for
-    a group on both.
+    p: two-sided, groups moved whole between the two sides. Interval: Welch 1947
+    (doi:10.1093/biomet/34.1-2.28), t over groups. Of truth values it is a difference of shares.
+    Raises UsageError for fewer than two groups on a side, and for a group on both.
     """
     means_of, inside = _sided(outcomes, focal, groups)
     difference = means_of @ _weights(inside)
@@ -341,7 +421,9 @@ def differences(
     return Many(difference, difference - half, difference + half, p)
 
 
-def find_least_p(outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series) -> float:
+def find_least_p(
+    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
+) -> float:
     """The least p that `differences` can give of the first study; NaN where it is not exact."""
     means_of, inside = _sided(outcomes[:1], focal, groups)
     if math.comb(inside.size, int(inside.sum())) > MOST_ARRANGEMENTS:
@@ -356,57 +438,77 @@ def _sided(
     """Means of groups, study × group, and which groups are inside."""
     inside = by_group(focal[None].astype(np.float64), groups)[0]
     if ((inside > 0) & (inside < 1)).any():
-        raise UsageError("a group lies on both sides", where="groups", allowed="groups on one side each")
+        raise UsageError(
+            "a group lies on both sides", where="groups", allowed="groups on one side each"
+        )
     k = int(inside.sum())
     if min(k, inside.size - k) < 2:
-        got, allowed = f"{k} and {inside.size - k}", "two or more on a side"
+        got = f"{k} and {inside.size - k}"
+        allowed = "two or more on a side"
         raise UsageError("too few groups to exchange", got=got, allowed=allowed)
     return by_group(outcomes.astype(np.float64), groups), inside > 0
 
 
 def _weights(sides: NDArray[np.bool_]) -> Array:
-    """Weights of groups in the difference of the means of both sides, which lie along the last axis."""
+    """Weights of groups in the difference of the means of both sides, which lie along the last
+    axis."""
     k = sides.sum(axis=-1, keepdims=True)
     return np.asarray(np.where(sides, 1 / k, -1 / (sides.shape[-1] - k)))
 
 
 def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
-    """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError below 3 a side."""
-    first, second = outcomes[:, inside], outcomes[:, ~inside]
+    """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError
+    below 3 a side."""
+    first = outcomes[:, inside]
+    second = outcomes[:, ~inside]
     if (least := min(first.shape[1], second.shape[1])) < LEAST_CLUSTERS:
         raise UsageError("too few values on a side", got=least, allowed=f"{LEAST_CLUSTERS} or more")
-    estimate, half = first.mean(axis=1) - second.mean(axis=1), _welch(first, second)
+    estimate = first.mean(axis=1) - second.mean(axis=1)
+    half = _welch(first, second)
     return replace(counted(estimate), lower=estimate - half, upper=estimate + half)
 
 
 def _welch(first: Array, second: Array) -> Array:
-    """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
-    first_error, second_error = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
+    """Half of the interval of the difference of two means, of every study; 0 where nothing
+    varies."""
+    first_error, second_error = (
+        side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (first_error + second_error) ** 2 / (
             first_error**2 / (first.shape[1] - 1) + second_error**2 / (second.shape[1] - 1)
         )
-        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error)))
+        return np.asarray(
+            np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error))
+        )
 
 
 def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
-    """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike within clusters.
+    """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike
+    within clusters.
 
-    Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t with the degrees of
-    freedom of Bell and McCaffrey: Imbens and Kolesár 2016 (doi:10.1162/REST_a_00552). With clusters of one row each it
-    is HC2. p: two-sided. Raises UsageError for fewer than three clusters and for an x that does not vary.
+    Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t
+    with the degrees of freedom of Bell and McCaffrey: Imbens and Kolesár 2016
+    (doi:10.1162/REST_a_00552). With clusters of one row each it is HC2. p: two-sided. Raises
+    UsageError for fewer than three clusters and for an x that does not vary.
     """
     codes, names = pd.factorize(np.asarray(clusters))
     if len(names) < LEAST_CLUSTERS:
-        raise UsageError("too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more")
+        raise UsageError(
+            "too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more"
+        )
     design = np.column_stack([np.ones(x.size), x - x.mean()])
     if not np.ptp(x) > 0:
         raise UsageError("a slope needs values that differ", got=float(x[0]))
     hat = design @ np.linalg.inv(design.T @ design) @ design.T
-    weights, left = design[:, 1] / np.square(design[:, 1]).sum(), np.eye(x.size) - hat
-    of_clusters = np.stack([weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)])
+    weights = design[:, 1] / np.square(design[:, 1]).sum()
+    left = np.eye(x.size) - hat
+    of_clusters = np.stack(
+        [weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)]
+    )
     products = of_clusters @ of_clusters.T
-    slopes, error = outcomes @ weights, np.linalg.norm(outcomes @ of_clusters.T, axis=1)
+    slopes = outcomes @ weights
+    error = np.linalg.norm(outcomes @ of_clusters.T, axis=1)
     df = np.trace(products) ** 2 / np.square(products).sum()
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -427,8 +529,10 @@ def _root(matrix: Array) -> Array:
 
 
 def _sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.bool_]:
-    """Which groups are inside, the observed ones first; then all other choices of so many, or some drawn at random."""
-    k, n = int(inside.sum()), inside.size
+    """Which groups are inside, the observed ones first; then all other choices of so many, or some
+    drawn at random."""
+    k = int(inside.sum())
+    n = inside.size
     if math.comb(n, k) <= MOST_ARRANGEMENTS:
         chosen = np.array(list(combinations(range(n), k)))
     else:
@@ -446,7 +550,8 @@ def _unit(values: Array) -> Array:
 
 
 def _rearranged(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -> Array:
-    """x in other orders, one a row, within groups; all of them where they can be listed, the observed one first."""
+    """x in other orders, one a row, within groups; all of them where they can be listed, the
+    observed one first."""
     grouped = codes.max() > 0
     if not grouped and math.factorial(x.size) <= MOST_ARRANGEMENTS:
         return np.asarray(x[orders(x.size)])
@@ -456,15 +561,20 @@ def _rearranged(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -
     place = np.argsort(codes, kind="stable")
     shuffled = np.empty((resamples + 1, x.size))
     shuffled[0] = x
-    shuffled[1:, place] = x[place][np.argsort(codes[place] + rng.random((resamples, x.size)), axis=1)]
+    shuffled[1:, place] = x[place][
+        np.argsort(codes[place] + rng.random((resamples, x.size)), axis=1)
+    ]
     return shuffled
 
 
 def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
-    """Share of rearrangements, the observed one among them, with a statistic as large as the observed one."""
+    """Share of rearrangements, the observed one among them, with a statistic as large as the
+    observed one."""
     step = max(1, HELD // len(rearranged))
     parts = [
-        (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - ROUNDING).mean(axis=1)
+        (
+            np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - ROUNDING
+        ).mean(axis=1)
         for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)

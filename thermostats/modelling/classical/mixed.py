@@ -31,7 +31,8 @@ from thermostats.modelling.columns import (
 
 TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 LEAST, MOST, NODES = 1e-9, 1e9, 181
-"""Ratios λ n̄ between which stationary points are looked for, ten in a decade; 0 is tried as well."""
+"""Ratios λ n̄ between which stationary points are looked for, ten in a decade; 0 is tried as
+well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +46,8 @@ class Best:
     residual_sd: float
     log_likelihood: float
     beyond: bool
-    """The likelihood still grows at the end of the search: groups explain everything, the residual nothing."""
+    """The likelihood still grows at the end of the search: groups explain everything, the residual
+    nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +63,21 @@ class Profile:
     @classmethod
     def of(cls, y: Array, X: Array, group: NDArray[Any], *, reml: bool) -> Profile:
         """The profile of outcomes, columns and the groups' names."""
-        return cls(y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml)
+        return cls(
+            y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml
+        )
 
     def maximum(self) -> Best:
         """The likeliest λ of all stationary points, of 0 and of the far end."""
-        nodes = np.concatenate([[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size])
+        nodes = np.concatenate(
+            [[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size]
+        )
         slopes = [self.slope(ratio) for ratio in nodes]
         minima = [
             brentq(self.slope, a, b, xtol=1e-300, rtol=1e-15)
-            for a, b, left, right in zip(nodes[:-1], nodes[1:], slopes[:-1], slopes[1:], strict=True)
+            for a, b, left, right in zip(
+                nodes[:-1], nodes[1:], slopes[:-1], slopes[1:], strict=True
+            )
             if left < 0 <= right
         ]
         ratio = min([0.0, *minima, nodes[-1]], key=lambda ratio: self._at(ratio)[0])
@@ -87,8 +95,8 @@ class Profile:
     def slope(self, ratio: float) -> float:
         """Derivative of −2 log L by λ.
 
-        Σ_g n_g v_g − ν Σ_g (v_g Σ_{i∈g} r_i)²/S [− Σ_g |R^{-T} v_g Σ_{i∈g} X_i|²], v_g = 1/(1 + λ n_g), r = y − Xβ,
-        RᵀR = A.
+        Σ_g n_g v_g − ν Σ_g (v_g Σ_{i∈g} r_i)²/S [− Σ_g |R^{-T} v_g Σ_{i∈g} X_i|²], v_g = 1/(1 + λ
+        n_g), r = y − Xβ, RᵀR = A.
         """
         _, beta, root, square = self._at(ratio)
         size = self.member.sum(axis=0)
@@ -96,7 +104,9 @@ class Profile:
         of_residuals = np.square(shrunk * (self.member.T @ (self.y - self.X @ beta))).sum() / square
         grown = size @ shrunk - of_residuals
         if self.reml:
-            grown -= np.square(np.linalg.solve(root.T, (shrunk[:, None] * (self.member.T @ self.X)).T)).sum()
+            grown -= np.square(
+                np.linalg.solve(root.T, (shrunk[:, None] * (self.member.T @ self.X)).T)
+            ).sum()
         return float(grown)
 
     def _at(self, ratio: float) -> tuple[float, Array, Array, float]:
@@ -125,7 +135,8 @@ BEYOND = "beyond reach: groups explain everything, and the residual's variance i
 
 @dataclass(frozen=True, kw_only=True)
 class MixedFit:
-    """A linear mixed model. Judge nothing by it where `converged` is false; read `note` in every case."""
+    """A linear mixed model. Judge nothing by it where `converged` is false; read `note` in every
+    case."""
 
     terms: Mapping[str, ClassicalEstimate]
     """Fixed effects by name."""
@@ -141,7 +152,8 @@ class MixedFit:
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceComponents:
-    """Variances of rows, columns and residual of a crossed table; a share is a variance over their sum."""
+    """Variances of rows, columns and residual of a crossed table; a share is a variance over their
+    sum."""
 
     sd: Mapping[str, float]
     shares: Mapping[str, float]
@@ -155,10 +167,11 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
     The variance of groups over that of the residual is searched exactly: the best of all stationary
-    points and both ends. Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant
-    within groups take groups minus their number, others n − groups − their number. A variance of groups at zero is
-    noted; where the residual's is zero, `converged` is false. Raises UsageError for missing values, fewer than 3
-    groups, or a design that is not determined.
+    points and both ends. Fixed effects have Wald t intervals with between-within degrees of
+    freedom: columns constant within groups take groups minus their number, others n − groups −
+    their number. A variance of groups at zero is noted; where the residual's is zero, `converged`
+    is false. Raises UsageError for missing values, fewer than 3 groups, or a design that is not
+    determined.
     """
     columns_of(frame, groups)
     group = labels(frame[groups], groups)
@@ -174,7 +187,10 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     terms = np.abs(line.model.exog) @ np.abs(line.params) + np.abs(line.model.endog)
     if line.ssr <= np.square(ROUNDING * terms).sum():
         raise UsageError(
-            "no residual variance", where=formula, got=line.ssr, allowed="outcomes that are not exactly a line"
+            "no residual variance",
+            where=formula,
+            got=line.ssr,
+            allowed="outcomes that are not exactly a line",
         )
     model = line.model
     degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group)
@@ -195,7 +211,10 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
         )
 
     return MixedFit(
-        terms={name: wald(name, *at) for name, *at in zip(model.exog_names, best.effects, best.errors, strict=True)},
+        terms={
+            name: wald(name, *at)
+            for name, *at in zip(model.exog_names, best.effects, best.errors, strict=True)
+        },
         group_sd=math.sqrt(best.ratio) * best.residual_sd,
         residual_sd=best.residual_sd,
         converged=not best.beyond,
@@ -220,7 +239,9 @@ def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
         if fit.converged:
             return fit, warned
         messages = dict.fromkeys(str(w.message).splitlines()[0] for w in caught)
-        warned.append(f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else ""))
+        warned.append(
+            f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else "")
+        )
     if fit is None:
         raise ThermostatsError(
             "the mixed model could not be fitted",
@@ -247,18 +268,28 @@ def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
 
 
 def variance_components(
-    frame: pd.DataFrame, value: str, rows: str, columns: str, *, seed: int, resamples: int = RESAMPLES
+    frame: pd.DataFrame,
+    value: str,
+    rows: str,
+    columns: str,
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
 ) -> VarianceComponents:
-    """Variances of y_ij = μ + a_i + b_j + e_ij, one value per cell, such as model × prompt (on a log scale for gains).
+    """Variances of y_ij = μ + a_i + b_j + e_ij, one value per cell, such as model × prompt (on a
+    log scale for gains).
 
-    Complete table: σ²_e = MS_e, σ²_a = (MS_a − MS_e)/J, σ²_b = (MS_b − MS_e)/I, equal to REML where positive, those
-    below zero given as zero; intervals are generalised (Weerahandi 1993, doi:10.1080/01621459.1993.10476355), from
-    SS/χ² draws. Incomplete table: REML, without intervals. e, under the name `residual`, holds the interaction too.
-    Raises UsageError for missing values, cells with several values, or fewer than 3 rows or 2 columns.
+    Complete table: σ²_e = MS_e, σ²_a = (MS_a − MS_e)/J, σ²_b = (MS_b − MS_e)/I, equal to REML where
+    positive, those below zero given as zero; intervals are generalised (Weerahandi 1993,
+    doi:10.1080/01621459.1993.10476355), from SS/χ² draws. Incomplete table: REML, without
+    intervals. e, under the name `residual`, holds the interaction too. Raises UsageError for
+    missing values, cells with several values, or fewer than 3 rows or 2 columns.
     """
     columns_of(frame, value, rows, columns)
     y = numbers(frame[value], value, least=6, varied=True)
-    long = pd.DataFrame({"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)})
+    long = pd.DataFrame(
+        {"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)}
+    )
     if again := int(long.duplicated(["row", "column"]).sum()):
         raise UsageError(
             "several values in one cell",
@@ -267,13 +298,21 @@ def variance_components(
             allowed="one value per cell",
             next_step="select one run, or average first",
         )
-    I, J = long["row"].nunique(), long["column"].nunique()  # noqa: E741
+    I = long["row"].nunique()
+    J = long["column"].nunique()  # noqa: E741
     if I < 3 or J < 2:
-        raise UsageError("too small a table", where=f"{rows} × {columns}", got=f"{I} × {J}", allowed="at least 3 × 2")
+        raise UsageError(
+            "too small a table",
+            where=f"{rows} × {columns}",
+            got=f"{I} × {J}",
+            allowed="at least 3 × 2",
+        )
     if len(long) < I * J:
         variance, converged = _by_reml(long)
         low = high = np.full(3, math.nan)
-        interval = f"{NO_INTERVAL}: the table is incomplete" + ("" if converged else ", and REML did not converge")
+        interval = f"{NO_INTERVAL}: the table is incomplete" + (
+            "" if converged else ", and REML did not converge"
+        )
     else:
         variance, low, high = _by_moments(long, seed, resamples)
         interval = "generalised confidence interval of the share"
@@ -306,17 +345,20 @@ def shares_of_rows(tables: Array, *, seed: int) -> Many:
 
 
 def _squares(tables: Array) -> tuple[Array, Array]:
-    """Sums of squares of rows, columns and what is left of every table (study × row × column), and their freedom."""
+    """Sums of squares of rows, columns and what is left of every table (study × row × column), and
+    their freedom."""
     _, I, J = tables.shape  # noqa: E741
     centred = tables - tables.mean(axis=(1, 2), keepdims=True)
-    a, b = centred.mean(axis=2, keepdims=True), centred.mean(axis=1, keepdims=True)
+    a = centred.mean(axis=2, keepdims=True)
+    b = centred.mean(axis=1, keepdims=True)
     parts = ((a, J), (b, I), (centred - a - b, 1))
     ss = np.stack([np.square(part).sum(axis=(1, 2)) * k for part, k in parts], axis=1)
     return ss, np.array([I - 1, J - 1, (I - 1) * (J - 1)])
 
 
 def _variances(mean_squares: Array, shape: tuple[int, ...]) -> Array:
-    """Variances of rows, columns and what is left, along the first axis; mean squares: along the last."""
+    """Variances of rows, columns and what is left, along the first axis; mean squares: along the
+    last."""
     of_rows, of_columns, rest = np.moveaxis(mean_squares, -1, 0)
     return np.stack([(of_rows - rest) / shape[-1], (of_columns - rest) / shape[-2], rest])
 
@@ -326,7 +368,9 @@ def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, A
     table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
     [ss], df = _squares(table[None])
     if ss[2] <= np.square(ROUNDING * table).sum():
-        raise UsageError("no residual variance", got=ss[2], allowed="a table that is not exactly additive")
+        raise UsageError(
+            "no residual variance", got=ss[2], allowed="a table that is not exactly additive"
+        )
     drawn = np.random.default_rng(seed).chisquare(df, (resamples, 3))
     share = np.clip(_variances(ss / drawn, table.shape), 0, None)
     low, high = np.quantile(share / share.sum(axis=0), TAILS, axis=1)
