@@ -5,7 +5,17 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    PUBLISHED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_line
@@ -29,7 +39,9 @@ SEED = 1
 SCALE = 0.25
 """Models of one family whose gains differ by a factor e^0.25 = 1.3 would be no surprise."""
 R = V("r")
-FALLS = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | ((R.p > ALPHA) & (R.lower > WEAK)))
+FALLS = Decide(
+    (R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | ((R.p > ALPHA) & (R.lower > WEAK))
+)
 LINE = Posterior("slope on depth < 0", draws=V("slope on depth") < 0)
 SIZES = {"all weights": "n_params", "non-embedding weights": "n_params_nonembedding"}
 
@@ -38,12 +50,15 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def models(evidence: Evidence) -> pd.DataFrame:
-    """The Pythia models by depth; of other sets of evidence every family of three depths or more."""
+    """The Pythia models by depth; of other sets of evidence every family of three depths or
+    more."""
     rows = gains(evidence)
     if evidence.name == PUBLISHED:
         rows = rows[rows["source"] == PYTHIA]
     depths = rows.groupby("family")["n_layers"].transform("nunique")
-    return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values("n_layers", ignore_index=True)
+    return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values(
+        "n_layers", ignore_index=True
+    )
 
 
 def outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
@@ -78,22 +93,51 @@ TRIAL = Trial(
 )
 
 
-@CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS)
+@CLAIM.finding(
+    "depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS
+)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
-    """The gain that the study means, by a test and by a line through the log gains; other gains are in the curve."""
+    """The gain that the study means, by a test and by a line through the log gains; other gains are
+    in the curve."""
     rows = models(evidence)
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
     known = rows.assign(error=error, depth=rows["n_layers"])
-    fit = fit_line(known, "log_gain", ["depth"], scale=SCALE, group=None, se="error", sources=[PYTHIA], seed=SEED)
+    fit = fit_line(
+        known,
+        "log_gain",
+        ["depth"],
+        scale=SCALE,
+        group=None,
+        se="error",
+        sources=[PYTHIA],
+        seed=SEED,
+    )
     slopes = slope(rows, "gain ~ n_layers")
-    columns = ["model_id", "heritage", "n_layers", "gain", "lower", "upper", *[one.column for one in NAMED_GAINS[1:]]]
+    columns = [
+        "model_id",
+        "heritage",
+        "n_layers",
+        "gain",
+        "lower",
+        "upper",
+        *[one.column for one in NAMED_GAINS[1:]],
+    ]
     line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
-    deep, judged = rows[rows["n_layers"] >= DEEP], outcomes(evidence, gain)
+    deep = rows[rows["n_layers"] >= DEEP]
+    judged = outcomes(evidence, gain)
     parts = (judged.drop(place) for place in judged.index)
     without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
     return by_depth(judged).adding(
         table=rows[columns],
-        draw=drawing(gain_by_depth, rows, y="gain", lower="lower", upper="upper", curves=line, ylabel=gain.words),
+        draw=drawing(
+            gain_by_depth,
+            rows,
+            y="gain",
+            lower="lower",
+            upper="upper",
+            curves=line,
+            ylabel=gain.words,
+        ),
         inference=Inference(fit, tables=("rows",)),
         audit=audit.depth(evidence, rows, seed=SEED),
         words={
@@ -101,7 +145,9 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
             "depth": correlation(rows["n_layers"], rows["gain"], seed=SEED),
             "density": correlation(rows["rho"], rows["gain"], seed=SEED),
             "together": correlation(rows["n_layers"], rows["rho"], seed=SEED),
-            "growth": correlation(rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED),
+            "growth": correlation(
+                rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED
+            ),
             "own": {
                 term: slope(rows, "log_gain ~ n_layers + rho", term=term, errors="classical")
                 for term in ("n_layers", "rho")

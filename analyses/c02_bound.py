@@ -7,7 +7,17 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Audit,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import Always, Posterior, V
 from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
@@ -16,7 +26,13 @@ from thermostats.modelling.kleiber import fit_envelope
 from thermostats.modelling.specification import fraction_above
 from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026.stated_facts import FOUR, gains, penultimate_features, stated, stated_by_model
+from thermostats.studies.delia2026.stated_facts import (
+    FOUR,
+    gains,
+    penultimate_features,
+    stated,
+    stated_by_model,
+)
 
 TOTAL = 10.0
 TOLERATED = 0.05
@@ -24,9 +40,12 @@ MOST = 0.25
 """Share of models above at which a bound is none: the null of the simulated worlds."""
 LEVEL = 0.95
 SEED = 2
-SHARE, CLEAR = "share of models above", "models clearly above"
+SHARE = "share of models above"
+CLEAR = "models clearly above"
 WITHIN_BOUND = Always("models above", V(SHARE).upper < MOST, CLEAR)
-ENVELOPE = Posterior("envelope at most 10^(1/L) at the middle depth", draws=V("frontier_over_bound") <= 1)
+ENVELOPE = Posterior(
+    "envelope at most 10^(1/L) at the middle depth", draws=V("frontier_over_bound") <= 1
+)
 
 CLAIM = Claim.read(__file__)
 
@@ -40,17 +59,35 @@ class Bound(Case):
 
     def of(self, rows: pd.DataFrame) -> pd.Series:
         """The bound of every model."""
-        return TOTAL ** (1 / rows["n_layers"]) if self.per_block else pd.Series(TOTAL, index=rows.index)
+        return (
+            TOTAL ** (1 / rows["n_layers"])
+            if self.per_block
+            else pd.Series(TOTAL, index=rows.index)
+        )
 
 
 GAINS = (
     Bound("max_gain", "the largest gain of blocks 2 to L − 1", "max_gain_to_penultimate"),
     Bound("penultimate_gain", "the penultimate gain (block L − 1)", "gain"),
-    Bound("geometric_gain", "the mean gain per block of blocks 2 to L − 1", "geometric_gain_to_penultimate"),
+    Bound(
+        "geometric_gain",
+        "the mean gain per block of blocks 2 to L − 1",
+        "geometric_gain_to_penultimate",
+    ),
 )
 PRODUCTS = (
-    Bound("from_block_1", "the product of gains of blocks 2 to L − 1", "total_to_penultimate", per_block=False),
-    Bound("from_input", "the product of gains of blocks 1 to L − 1", "total_from_input", per_block=False),
+    Bound(
+        "from_block_1",
+        "the product of gains of blocks 2 to L − 1",
+        "total_to_penultimate",
+        per_block=False,
+    ),
+    Bound(
+        "from_input",
+        "the product of gains of blocks 1 to L − 1",
+        "total_from_input",
+        per_block=False,
+    ),
 )
 
 
@@ -66,38 +103,57 @@ def comparable(evidence: Evidence) -> pd.DataFrame:
 def held_to(evidence: Evidence, what: Bound) -> pd.DataFrame:
     """Comparable models with the outcome, its bound and its relative error of measurement.
 
-    The error of a block is that of the penultimate gain over prompts, the one that was published; errors of the blocks
-    of a product are taken to go together, which is the most that they can add up to.
+    The error of a block is that of the penultimate gain over prompts, the one that was published;
+    errors of the blocks of a product are taken to go together, which is the most that they can add
+    up to.
     """
     rows = comparable(evidence).dropna(subset=what.column)
     half = (rows["upper"] - rows["gain"]) / rows["gain"]
     error = half / stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
     blocks = 1 if what.per_block else rows["n_layers"] - 2
-    return rows.assign(outcome=rows[what.column], bound=what.of(rows), error=error * blocks).reset_index(drop=True)
+    return rows.assign(
+        outcome=rows[what.column], bound=what.of(rows), error=error * blocks
+    ).reset_index(drop=True)
 
 
 def counted(rows: pd.DataFrame) -> Result:
-    """How many models lie above the bound, with and without their errors of measurement, and by how much."""
+    """How many models lie above the bound, with and without their errors of measurement, and by how
+    much."""
     found = one_sample_bound(rows["outcome"], rows["bound"], tolerated=TOLERATED)
-    lower = rows["outcome"] * np.exp(-rows["error"] * stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1))
+    lower = rows["outcome"] * np.exp(
+        -rows["error"] * stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
+    )
     clear = rows[lower > rows["bound"]]
-    quantities = {SHARE: Estimate.of(found), "models above": Estimate(found.n_above), CLEAR: Estimate(len(clear))}
-    return Result.of(rows, quantities, table=None, words={"found": found, "clear": list(clear["model_id"])})
+    quantities = {
+        SHARE: Estimate.of(found),
+        "models above": Estimate(found.n_above),
+        CLEAR: Estimate(len(clear)),
+    }
+    return Result.of(
+        rows, quantities, table=None, words={"found": found, "clear": list(clear["model_id"])}
+    )
 
 
 VIEWS = Views(models=5)
-TRIAL = Trial(held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE))
+TRIAL = Trial(
+    held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE)
+)
 
 
-@CLAIM.finding("bound", primary=WITHIN_BOUND, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS)
+@CLAIM.finding(
+    "bound", primary=WITHIN_BOUND, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS
+)
 def largest(evidence: Evidence, what: Bound) -> Result:
     """The largest gain, by counting and by a power law with free constants."""
     rows, (features, known) = comparable(evidence), penultimate_features(evidence)
     law = power_law(rows["n_layers"], np.log10(rows[what.column]), against=-1.0)
-    logs = pd.DataFrame({"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[what.column]))})
+    logs = pd.DataFrame(
+        {"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[what.column]))}
+    )
     columns = ["model_id", "heritage", "n_layers", *[one.column for one in (*GAINS, *PRODUCTS)]]
     products = stated_by_model(evidence, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
-    curves, ylabel = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}, "largest gain, blocks 2 to L − 1"
+    curves = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}
+    ylabel = "largest gain, blocks 2 to L − 1"
     return bounded(evidence, what).adding(
         table=rows[columns].assign(bound=what.of(rows)),
         draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
@@ -112,10 +168,15 @@ def largest(evidence: Evidence, what: Bound) -> Result:
         words={
             "law": law,
             "classical": slope(logs, "log_G ~ log_L", errors="classical"),
-            "growth": [correlation(rows["n_layers"], np.log(rows[one.column]), seed=SEED) for one in PRODUCTS],
+            "growth": [
+                correlation(rows["n_layers"], np.log(rows[one.column]), seed=SEED)
+                for one in PRODUCTS
+            ],
             "products": list(products.values()),
             "tenfold": sum(value > TOTAL for value in products.values()),
-            "left_out": models(evidence).loc[lambda every: ~every["comparable"], "model_id"].tolist(),
+            "left_out": models(evidence)
+            .loc[lambda every: ~every["comparable"], "model_id"]
+            .tolist(),
         },
     )
 

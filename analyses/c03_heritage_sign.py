@@ -8,14 +8,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.finding import Panel
 from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
 from thermostats.claims.shared import covariance_of
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
 from thermostats.modelling.causal_graph import confounded
-from thermostats.modelling.classical.counts import barnard_exact, clustered_sign_permutation, fisher_exact
+from thermostats.modelling.classical.counts import (
+    barnard_exact,
+    clustered_sign_permutation,
+    fisher_exact,
+)
 from thermostats.modelling.classical.many import counted, differences
 from thermostats.modelling.heritability import DescentSlope, slope
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
@@ -25,7 +38,14 @@ from thermostats.plots.general import drawing, forest
 from thermostats.plots.posterior import lab_forest
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, features_of, gains, heritage_rows
+from thermostats.studies.delia2026.stated_facts import (
+    FOCAL,
+    HUNT,
+    PYTHIA,
+    features_of,
+    gains,
+    heritage_rows,
+)
 from thermostats.tables.labels import having
 
 ALPHA = 0.05
@@ -33,17 +53,24 @@ SEED = 3
 HERITAGE_SEED = 4
 """The same fit as in C04."""
 STATED, FIXED, ALIKE = (0.8, 0.0), (1.0, 0.0), 0.4
-"""Shares of dampening models of EleutherAI and of the others: as published, as the claim's words have them, and of both
-where the lab is nothing."""
-DIFFERENCE, OTHER_SIDE = V("difference between families"), V("models on the other side of 1")
+"""Shares of dampening models of EleutherAI and of the others: as published, as the claim's words
+have them, and of both where the lab is nothing."""
+DIFFERENCE = V("difference between families")
+OTHER_SIDE = V("models on the other side of 1")
 CLEARLY = V("models clearly on the other side of 1")
-DIFFERS = Decide((DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA), (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA))
-FIXES_THE_SIGN = Decide(DIFFERS.supported & Gate(OTHER_SIDE <= 0), DIFFERS.against | Gate(CLEARLY > ACCIDENTS))
-"""That labs differ, and that no model lies on the other side: a statement about every unit, refuted by a few."""
+DIFFERS = Decide(
+    (DIFFERENCE > 0) & (DIFFERENCE.p <= ALPHA), (DIFFERENCE < 0) & (DIFFERENCE.p <= ALPHA)
+)
+FIXES_THE_SIGN = Decide(
+    DIFFERS.supported & Gate(OTHER_SIDE <= 0), DIFFERS.against | Gate(CLEARLY > ACCIDENTS)
+)
+"""That labs differ, and that no model lies on the other side: a statement about every unit, refuted
+by a few."""
 LABS = Posterior(f"{FOCAL}'s mean log gain < 0 and every other lab's > 0")
 
 GAINS_AXIS = "penultimate gain (block L − 1)"
-LAYER_NORM, TIE = "LayerNorm", 1e-9
+LAYER_NORM = "LayerNorm"
+TIE = 1e-9
 
 CLAIM = Claim.read(__file__)
 
@@ -56,17 +83,21 @@ models = CLAIM.shared(gains)
 
 
 def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which were published."""
+    """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which
+    were published."""
     rows = models(evidence).dropna(subset=gain.column)
     rows = having(rows[rows["comparable"]].reset_index(drop=True), "heritage", "family")
-    value, low, high = rows[gain.column], rows["lower"] / rows["gain"], rows["upper"] / rows["gain"]
+    value = rows[gain.column]
+    low = rows["lower"] / rows["gain"]
+    high = rows["upper"] / rows["gain"]
     clear = (value * high < 1) | (value * low > 1)
     return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)
 
 
 def by_families(rows: pd.DataFrame) -> Result:
     """Mean share of dampening models over EleutherAI's families minus the mean over the others'."""
-    focal, dampens = rows["focal"].astype(bool), rows["dampens"].astype(bool)
+    focal = rows["focal"].astype(bool)
+    dampens = rows["dampens"].astype(bool)
     if not (dampens & focal).any() or dampens.all():
         return Result.of(rows, {DIFFERENCE.name: Estimate(None)}, table=None)
     labs = rows["heritage"].where(~focal, FOCAL)
@@ -78,23 +109,30 @@ def by_families(rows: pd.DataFrame) -> Result:
 
 def by_every_model(rows: pd.DataFrame) -> Result:
     """The same, and how many models lie on the other side of 1 than the claim has their lab."""
-    focal, dampens = rows["focal"].astype(bool), rows["dampens"].astype(bool)
+    focal = rows["focal"].astype(bool)
+    dampens = rows["dampens"].astype(bool)
     against = dampens != focal
     clear = rows[against & rows["clear"].astype(bool)]
     counts = {OTHER_SIDE.name: Estimate(int(against.sum())), CLEARLY.name: Estimate(len(clear))}
     differ = by_families(rows)
-    names = {lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"]) for lab in (True, False)}
+    names = {
+        lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"])
+        for lab in (True, False)
+    }
     words = {**differ.words, "inside_clear": names[True], "against": names[False]}
     return replace(differ, quantities={**counts, **differ.quantities}, words=words)
 
 
 def families_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """`by_families` of many studies."""
-    focal, dampens = rows["focal"].to_numpy(bool), outcomes["dampens"].astype(bool)
+    focal = rows["focal"].to_numpy(bool)
+    dampens = outcomes["dampens"].astype(bool)
     test = differences(dampens, focal, rows["family"])
     none = ~dampens[:, focal].any(axis=1) | dampens.all(axis=1)
     return {
-        DIFFERENCE.name: replace(test, **{name: np.where(none, np.nan, vars(test)[name]) for name in ("estimate", "p")})
+        DIFFERENCE.name: replace(
+            test, **{name: np.where(none, np.nan, vars(test)[name]) for name in ("estimate", "p")}
+        )
     }
 
 
@@ -102,14 +140,19 @@ def models_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
     """`by_every_model` of many studies."""
     against = outcomes["dampens"].astype(bool) != rows["focal"].to_numpy(bool)
     clear = against & rows["clear"].to_numpy(bool)
-    counts = {OTHER_SIDE.name: counted(against.sum(axis=1)), CLEARLY.name: counted(clear.sum(axis=1))}
+    counts = {
+        OTHER_SIDE.name: counted(against.sum(axis=1)),
+        CLEARLY.name: counted(clear.sum(axis=1)),
+    }
     return {**families_at_once(rows, outcomes), **counts}
 
 
 VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
-OF_SHARES = partial(worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family")
+OF_SHARES = partial(
+    worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family"
+)
 FAMILIES = Trial(signs, by_families, "", OF_SHARES(STATED), many=families_at_once)
 MODELS = Trial(signs, by_every_model, "", OF_SHARES(FIXED), many=models_at_once, version=2)
 
@@ -123,12 +166,14 @@ DESIGN = {
 }
 """Facts that may be behind a difference between labs, in words."""
 DESCENT = (
-    "share of dampening models of EleutherAI minus that of the others under descent, next to the test over families"
+    "share of dampening models of EleutherAI minus that of the others under descent, next to the "
+    "test over families"
 )
 
 
 def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, DescentSlope]:
-    """The difference of shares of models by a line along the tree: at the likeliest λ, and where all is descent."""
+    """The difference of shares of models by a line along the tree: at the likeliest λ, and where
+    all is descent."""
     k = covariance_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows["focal"].to_numpy(np.float64)])
     y = rows["dampens"].to_numpy(np.float64)
@@ -141,7 +186,8 @@ def twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
     `with_`, `without`: dampening models and models, of the lab and of the others.
     """
-    focal, found = rows["focal"].astype(bool), []
+    focal = rows["focal"].astype(bool)
+    found = []
     for row in confounded(rows, focal, DESIGN).to_dict("records"):
         has = rows[row["fact"]].astype(str) == row["value"]
         counts = [
@@ -167,7 +213,10 @@ def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> In
     found = fit.table("labs")
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
     said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
-    caption = f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below 1): {said}."
+    caption = (
+        f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below "
+        f"1): {said}."
+    )
     rows = pd.DataFrame([{"row": name, **vars(one)} for name, one in descent.items()])
     return Inference(
         fit,
@@ -179,9 +228,11 @@ def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> In
 
 def with_audit(evidence: Evidence, gain: Case) -> Result:
     """The test over families, with what the audit says of the study's figures."""
-    rows, stated = signs(evidence, gain), audit.stated_shares(evidence)
+    rows = signs(evidence, gain)
+    stated = audit.stated_shares(evidence)
     (a, b), (c, d) = counts = audit.dampening(rows, "value")
-    below, above = rows[rows["dampens"] & rows["clear"]], rows[~rows["dampens"] & rows["clear"]]
+    below = rows[rows["dampens"] & rows["clear"]]
+    above = rows[~rows["dampens"] & rows["clear"]]
     words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
     words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
     if a:
@@ -190,7 +241,9 @@ def with_audit(evidence: Evidence, gain: Case) -> Result:
     return by_every_model(rows).adding(words=words)
 
 
-@CLAIM.finding("sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=MODELS, views=VIEWS)
+@CLAIM.finding(
+    "sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=MODELS, views=VIEWS
+)
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
     every = models(evidence)
@@ -205,9 +258,17 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         "descent": (descent := under_descent(evidence, signs(evidence, gain))),
     }
     return with_audit(evidence, gain).adding(
-        table=every[["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]],
+        table=every[
+            ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
+        ],
         draw=drawing(
-            forest, ordered, label="model_id", estimate="gain", heritage="heritage", null=1.0, xlabel=GAINS_AXIS
+            forest,
+            ordered,
+            label="model_id",
+            estimate="gain",
+            heritage="heritage",
+            null=1.0,
+            xlabel=GAINS_AXIS,
         ),
         audit=audit.signs_of_labs(evidence, every),
         words=words,
@@ -216,7 +277,8 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
 
 
 def by_whole_labs(rows: pd.DataFrame) -> float:
-    """p of a difference as large as EleutherAI's, labs moved whole: the share of labs that lie as far from the rest."""
+    """p of a difference as large as EleutherAI's, labs moved whole: the share of labs that lie as
+    far from the rest."""
     share = rows.groupby("heritage")["dampens"].mean()
     apart = (share - (share.sum() - share) / (len(share) - 1)).abs()
     return float((apart >= apart[FOCAL] - TIE).mean())
@@ -224,7 +286,8 @@ def by_whole_labs(rows: pd.DataFrame) -> float:
 
 @CLAIM.finding("difference", primary=DIFFERS, over=(GAIN,), trial=FAMILIES, views=VIEWS)
 def difference(evidence: Evidence, gain: Case) -> Result:
-    """Whether EleutherAI's models dampen more often than those of other labs, whatever single models do."""
+    """Whether EleutherAI's models dampen more often than those of other labs, whatever single
+    models do."""
     rows = signs(evidence, gain)
     alike = rows[rows["norm_kind"] == LAYER_NORM]
     below = rows[rows["dampens"]]
@@ -233,7 +296,9 @@ def difference(evidence: Evidence, gain: Case) -> Result:
         "whole_labs": by_whole_labs(rows),
         "below": len(below),
         "below_alike": int((below["norm_kind"] == LAYER_NORM).sum()),
-        "alike": by_families(alike.reset_index(drop=True)) if alike["focal"].nunique() == 2 else None,
+        "alike": by_families(alike.reset_index(drop=True))
+        if alike["focal"].nunique() == 2
+        else None,
     }
     return by_families(rows).adding(words=words)
 

@@ -1,4 +1,5 @@
-"""C04: heritage counts for more than geometry, geometry for more than scale, and scale for almost nothing."""
+"""C04: heritage counts for more than geometry, geometry for more than scale, and scale for almost
+nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -56,9 +57,20 @@ from thermostats.studies.delia2026.hierarchy import (
     by_size,
     compared,
 )
-from thermostats.studies.delia2026.stated_facts import HUNT, NAMED_GAINS, PYTHIA, gains, heritage_rows
+from thermostats.studies.delia2026.stated_facts import (
+    HUNT,
+    NAMED_GAINS,
+    PYTHIA,
+    gains,
+    heritage_rows,
+)
 
-LOG_COLUMNS = {"log_L": "n_layers", "log_d": "d_model", "log_n": "n_params_nonembedding", "log_n_all": "n_params"}
+LOG_COLUMNS = {
+    "log_L": "n_layers",
+    "log_d": "d_model",
+    "log_n": "n_params_nonembedding",
+    "log_n_all": "n_params",
+}
 ENDS = ("estimate", "lower", "upper")
 XLABEL = "corrected share of the variance of the log gain"
 GAIN = NAMED_GAINS[0]
@@ -71,19 +83,26 @@ CLAIM = Claim.read(__file__)
 def every_model(evidence: Evidence) -> pd.DataFrame:
     """Models with logs of shape and size."""
     rows = gains(evidence)
-    logs = rows.assign(**{name: np.log(rows[column].astype(float)) for name, column in LOG_COLUMNS.items()})
-    return logs.assign(log_shape=logs["log_L"] - logs["log_d"], log_rho=np.log(rows["rho"].astype(float)))
+    logs = rows.assign(
+        **{name: np.log(rows[column].astype(float)) for name, column in LOG_COLUMNS.items()}
+    )
+    return logs.assign(
+        log_shape=logs["log_L"] - logs["log_d"], log_rho=np.log(rows["rho"].astype(float))
+    )
 
 
 def models(evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE) -> pd.DataFrame:
     """Comparable models with the log of a gain, of labs (or other groups) of two models or more.
 
-    What a group's only model has of its group and what it has of its own cannot be separated: with such models errors
-    of one model pass for heritage, and a rule says "supported" falsely in every fifth study where they are noisy.
+    What a group's only model has of its group and what it has of its own cannot be separated: with
+    such models errors of one model pass for heritage, and a rule says "supported" falsely in every
+    fifth study where they are noisy.
     """
     rows = every_model(evidence)
     rows = rows[rows["comparable"]].assign(outcome=lambda rows: np.log(rows[gain.column]))
-    rows = rows.dropna(subset=["outcome", *SPAN, *WEIGHT_COUNTS.values()])  # models joined need not state all facts
+    rows = rows.dropna(
+        subset=["outcome", *SPAN, *WEIGHT_COUNTS.values()]
+    )  # models joined need not state all facts
     return (rows[rows.duplicated([*groups], keep=False)] if groups else rows).reset_index(drop=True)
 
 
@@ -103,12 +122,15 @@ IN_EVERY_CODING = Decide(
     Each(TABLE_OF_CODINGS, (DIFFERENCE.interval < 0) & (V("scale").p <= ALPHA)),
     divided=Some(TABLE_OF_CODINGS, DIFFERENCE > 0) & Some(TABLE_OF_CODINGS, DIFFERENCE < 0),
 )
-"""The larger block's own effect must be there: a share, averaged over orders, has part of what it shares with labs."""
+"""The larger block's own effect must be there: a share, averaged over orders, has part of what it
+shares with labs."""
 NEGLIGIBLE = Decide(
-    Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).upper < MARGIN), Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).lower > MARGIN)
+    Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).upper < MARGIN),
+    Each(TABLE_OF_COUNTS, V(SHARE_OF_SCALE).lower > MARGIN),
 )
 VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
-"""In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its own columns."""
+"""In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its
+own columns."""
 TRIALS = {
     name: Trial(rows, test, worlds=worlds, many=AT_ONCE[name])
     for name, rows, test, worlds in (
@@ -133,7 +155,8 @@ DESCENT = "shares under descent, next to those of the rule"
 
 @CLAIM.shared
 def under_descent(evidence: Evidence, gain: Case, division: Division) -> pd.DataFrame | None:
-    """Shares of architecture, or of its two parts, next to descent along the tree in place of the lab."""
+    """Shares of architecture, or of its two parts, next to descent along the tree in place of the
+    lab."""
     rows = models(evidence, gain)
     blocks = {name: columns for name, columns in division.blocks.items() if name != "heritage"}
     designs = {name: rows[[*columns]].to_numpy(np.float64) for name, columns in blocks.items()}
@@ -152,12 +175,19 @@ def with_descent(
 
 
 def both_halves(parts: Mapping[str, Finding]) -> pd.DataFrame | None:
-    """What the claim compares, a row each with its interval: lab against architecture, shape against size, and size."""
+    """What the claim compares, a row each with its interval: lab against architecture, shape
+    against size, and size."""
     shares, codings, counts = (parts[name].table for name in ("architecture", "geometry", "size"))
     if shares is None or codings is None or counts is None:
         return None
-    named = {"heritage": "lab", "architecture": "shape and size", HERITAGE_MINUS_ARCHITECTURE: "lab − shape and size"}
-    rows = [row | {"what": named[row["what"]]} for row in shares[["what", *ENDS]].to_dict("records")]
+    named = {
+        "heritage": "lab",
+        "architecture": "shape and size",
+        HERITAGE_MINUS_ARCHITECTURE: "lab − shape and size",
+    }
+    rows = [
+        row | {"what": named[row["what"]]} for row in shares[["what", *ENDS]].to_dict("records")
+    ]
     for table, quantity, label, words in (
         (codings, GEOMETRY_MINUS_SCALE, "coding", "shape − size: {}"),
         (counts, SHARE_OF_SCALE, "weights", "size ({})"),
@@ -172,10 +202,13 @@ def both_halves(parts: Mapping[str, Finding]) -> pd.DataFrame | None:
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order and the one on size, by the gain that the study means."""
     parts = {name: found[f"{name}.{GAIN.id}"] for name in TRIALS}
-    first, table = parts["architecture"], both_halves(parts)
+    first = parts["architecture"]
+    table = both_halves(parts)
     return Result(
         table=table,
-        draw=None if table is None else drawing(forest, table, label="what", null=0.0, xlabel=XLABEL),
+        draw=None
+        if table is None
+        else drawing(forest, table, label="what", null=0.0, xlabel=XLABEL),
         n_models=first.sample.n_models,
         n_groups=first.sample.n_groups,
         words={"parts": parts, "gain": GAIN.words},
@@ -195,9 +228,12 @@ TABLES_OF_FIT = ("orders", "labs", "models", "classical", "dominance", "commonal
 )
 def architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
-    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
+    rows = models(evidence, gain)
+    fit = heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_architecture(rows)
-    tables, descent = with_descent(evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT))
+    tables, descent = with_descent(
+        evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT)
+    )
     return replace(
         found,
         draw=drawing(forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL),
@@ -237,9 +273,12 @@ CLAIM.curve(
 )
 def geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
-    rows, fit = models(evidence, gain), heritage_fit(evidence, gain, Division.DIVIDED)
+    rows = models(evidence, gain)
+    fit = heritage_fit(evidence, gain, Division.DIVIDED)
     found = by_geometry(rows)
-    tables, descent = with_descent(evidence, gain, Division.DIVIDED, tables_of(fit, ("orders", "commonality")))
+    tables, descent = with_descent(
+        evidence, gain, Division.DIVIDED, tables_of(fit, ("orders", "commonality"))
+    )
     shown = found.rows[TABLE_OF_CODINGS].rename(
         columns={
             GEOMETRY_MINUS_SCALE: "estimate",
@@ -249,10 +288,19 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     )
     return replace(
         found,
-        draw=drawing(forest, shown, label="coding", null=0.0, xlabel="corrected share of geometry minus that of scale"),
+        draw=drawing(
+            forest,
+            shown,
+            label="coding",
+            null=0.0,
+            xlabel="corrected share of geometry minus that of scale",
+        ),
         inference=Inference(fit, tables=tables),
         words=descent
-        | {"codings": found.rows[TABLE_OF_CODINGS].set_index("coding"), "tests": block_f(rows, "outcome", BLOCKS)},
+        | {
+            "codings": found.rows[TABLE_OF_CODINGS].set_index("coding"),
+            "tests": block_f(rows, "outcome", BLOCKS),
+        },
     )
 
 
@@ -292,7 +340,8 @@ def size(evidence: Evidence, gain: Case) -> Result:
 )
 def lineage(evidence: Evidence, gain: Case) -> Result:
     """Exploratory: do lab and family together explain more than shape and size together?"""
-    rows, fit = models_of_families(evidence, gain), heritage_fit(evidence, gain, Division.UNDIVIDED)
+    rows = models_of_families(evidence, gain)
+    fit = heritage_fit(evidence, gain, Division.UNDIVIDED)
     found = by_lineage(rows)
     nested = {"lab": HERITAGE, "family": ("family",), "architecture": SPAN}
     families = rows.groupby("heritage")["family"].nunique()

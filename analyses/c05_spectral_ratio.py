@@ -8,24 +8,51 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
-from thermostats.modelling.classical.association import Correlation, correlation, weakest_that_decides
+from thermostats.modelling.classical.association import (
+    Correlation,
+    correlation,
+    weakest_that_decides,
+)
 from thermostats.modelling.classical.many import Many, correlations, correlations_of, counted
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
-from thermostats.studies.delia2026.stated_facts import H4_V2, finite, gains, known_gains, penultimate_features
-from thermostats.studies.delia2026.weights_of_claims import LABS, norms_and_gains, unmoved_by_model, value_norm_audit
+from thermostats.studies.delia2026.stated_facts import (
+    H4_V2,
+    finite,
+    gains,
+    known_gains,
+    penultimate_features,
+)
+from thermostats.studies.delia2026.weights_of_claims import (
+    LABS,
+    norms_and_gains,
+    unmoved_by_model,
+    value_norm_audit,
+)
 from thermostats.studies.nursery.study_rows import trained_norms
 from thermostats.tables.schemas import NURSERY
 
-ALPHA, WEAK, SEED = 0.05, -0.3, 5
+ALPHA = 0.05
+WEAK = -0.3
+SEED = 5
 FEWEST, ENUMERATED = 5, 7
-"""Models without which no order has a two-sided p of at most ALPHA: 2/4! is above it, 2/5! below."""
+"""Models without which no order has a two-sided p of at most ALPHA: 2/4! is above it, 2/5!
+below."""
 LEAST, STATED, MOST = 5.0, 10.0, 20.0
 """What "tenfold" allows."""
 ALIKE = 0.25
@@ -34,7 +61,9 @@ LEAST_BLOCKS = 3
 """In a model of two blocks the penultimate block is the first, which lifts the embedding."""
 TABLES = ("left_out", "rivals")
 """Tables of the spectral model, a slope on the log ratio with labs at levels of their own."""
-R, FOLD, MEANS = V("rank correlation"), V("ratio"), V("ratio of geometric means")
+R = V("rank correlation")
+FOLD = V("ratio")
+MEANS = V("ratio of geometric means")
 TENFOLD = Decide(
     Gate(Each("pairs", (FOLD >= LEAST) & (FOLD <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
     Gate(Some("pairs", (FOLD < LEAST) | (FOLD > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
@@ -42,7 +71,8 @@ TENFOLD = Decide(
 """Among many pairs one lies out of any limits: statements about labs are about their means."""
 NEGATIVE = Decide((R < 0) & (R.p <= ALPHA), ((R > 0) & (R.p <= ALPHA)) | (R.lower > WEAK))
 FALLS = Posterior("slope on log(‖W_V‖₂/‖W_O‖₂) < 0", draws=V("slope") < 0)
-ENOUGH, FEW = AtLeast(models=24, groups=8), AtLeast(models=FEWEST)
+ENOUGH = AtLeast(models=24, groups=8)
+FEW = AtLeast(models=FEWEST)
 OTHERS = (EXTERNAL, MEASURED, POOLED)
 """The controlled study has findings of its own."""
 NOT_W_V = "W_V cut in thirds, which is not W_V in these architectures"
@@ -55,23 +85,41 @@ def ranks(rows: pd.DataFrame, column: str = "ratio") -> Correlation:
 
 
 def ranked(rows: pd.DataFrame) -> Result:
-    """Rank correlation of ratio and gain; raises TooFew where no order of so few models could decide."""
+    """Rank correlation of ratio and gain; raises TooFew where no order of so few models could
+    decide."""
     r = ranks(FEW.of(rows))
-    found = Estimate(r.estimate, finite(r.lower), finite(r.upper), f"95% {r.interval}", r.p_permutation)
+    found = Estimate(
+        r.estimate, finite(r.lower), finite(r.upper), f"95% {r.interval}", r.p_permutation
+    )
     return Result.of(rows, {R.name: found})
 
 
 def ranked_recipes(rows: pd.DataFrame) -> Result:
     """The correlation of ratio and gain over the means of recipes."""
-    means = rows.groupby("heritage", as_index=False).agg(ratio=("ratio", "mean"), gain=("gain", "mean"))
+    means = rows.groupby("heritage", as_index=False).agg(
+        ratio=("ratio", "mean"), gain=("gain", "mean")
+    )
     return replace(ranked(means.assign(model_id=means["heritage"])), n_models=len(rows))
 
 
-def against_gain(rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Result] = ranked) -> Result:
-    """Ratio against gain over some models; without an estimate where these are too few for any order to decide."""
-    sides = {"below": rows.loc[rows["gain"] < 1, "ratio"], "above": rows.loc[rows["gain"] >= 1, "ratio"]}
+def against_gain(
+    rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Result] = ranked
+) -> Result:
+    """Ratio against gain over some models; without an estimate where these are too few for any
+    order to decide."""
+    sides = {
+        "below": rows.loc[rows["gain"] < 1, "ratio"],
+        "above": rows.loc[rows["gain"] >= 1, "ratio"],
+    }
     weakest = weakest_that_decides(len(rows), ALPHA) if FEWEST <= len(rows) <= ENUMERATED else None
-    words = {"how": how, "models": rows, "sides": sides, "fewest": FEWEST, "alpha": ALPHA, "weakest": weakest}
+    words = {
+        "how": how,
+        "models": rows,
+        "sides": sides,
+        "fewest": FEWEST,
+        "alpha": ALPHA,
+        "weakest": weakest,
+    }
     found = Result.of(rows) if len(rows) < FEWEST else test(rows)
     return replace(found, table=None, words=words)
 
@@ -90,9 +138,12 @@ AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spe
 
 
 def tried(
-    rows: Callable[..., pd.DataFrame], test: Callable[[pd.DataFrame], Result] = ranked, larger: str = ""
+    rows: Callable[..., pd.DataFrame],
+    test: Callable[[pd.DataFrame], Result] = ranked,
+    larger: str = "",
 ) -> dict[str, Any]:
-    """How a ratio against gain is judged, tried in worlds and without each lab or recipe; `larger` as of a trial."""
+    """How a ratio against gain is judged, tried in worlds and without each lab or recipe; `larger`
+    as of a trial."""
     worlds = worlds_of_line("gain", "log_ratio", WEAK)
     many = AT_ONCE if test is ranked else recipes_at_once
     trial = Trial(
@@ -142,19 +193,40 @@ def every_gain(evidence: Evidence) -> pd.DataFrame:
 )
 def right_value_matrix(evidence: Evidence) -> Result:
     """Models with the right matrix and a gain of their own."""
-    rows, own, labels = norms_and_gains(evidence), measured(evidence), known_gains(evidence, H4_V2)
-    cut = rows.assign(name=rows["model_id"].map(short_name) + np.where(rows["right_matrix"], "", "*"))
+    rows = norms_and_gains(evidence)
+    own = measured(evidence)
+    labels = known_gains(evidence, H4_V2)
+    cut = rows.assign(
+        name=rows["model_id"].map(short_name) + np.where(rows["right_matrix"], "", "*")
+    )
     words = {
         "ends": [rows.loc[rows["ratio"].idxmin()], rows.loc[rows["ratio"].idxmax()]],
         "by_norm": ranks(every_gain(evidence), "W_V"),
         "side": min((own["gain"] < 1).sum(), (own["gain"] >= 1).sum()),
-        "disagree": list(labels.loc[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN"), "model_id"]),
+        "disagree": list(
+            labels.loc[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN"), "model_id"]
+        ),
     }
     how = "models with the right W_V and a measured gain"
-    own_rows = right(evidence).assign(name=lambda right: right["model_id"].map(short_name), tested=True)
+    own_rows = right(evidence).assign(
+        name=lambda right: right["model_id"].map(short_name), tested=True
+    )
     others = cut[~cut["model_id"].isin(own_rows["model_id"])].assign(tested=False)
     both = pd.concat([own_rows, others], ignore_index=True)
-    table = both[["model_id", "heritage", "tested", "W_V", "W_O", "ratio", "right_matrix", "gain", "lower", "upper"]]
+    table = both[
+        [
+            "model_id",
+            "heritage",
+            "tested",
+            "W_V",
+            "W_O",
+            "ratio",
+            "right_matrix",
+            "gain",
+            "lower",
+            "upper",
+        ]
+    ]
     draw = partial(
         ratio_of_norms,
         rows=both[both["tested"] | (both["gain"].notna() & both["right_matrix"].eq(False))],
@@ -164,7 +236,9 @@ def right_value_matrix(evidence: Evidence) -> Result:
     return against_gain(right(evidence), how).adding(table=table, draw=draw, words=words)
 
 
-@CLAIM.finding("ratio.as_published", robustness=FALLS, needs=FEW, section="ratio", **tried(measured))
+@CLAIM.finding(
+    "ratio.as_published", robustness=FALLS, needs=FEW, section="ratio", **tried(measured)
+)
 def as_published(evidence: Evidence) -> Result:
     """Norms as published, right matrix or not."""
     own, (features, known) = measured(evidence), penultimate_features(evidence)
@@ -173,22 +247,31 @@ def as_published(evidence: Evidence) -> Result:
     if len(own) < FEWEST:
         return found
     ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
-    return found.adding(inference=Inference(fit_spectral(features, ratios, seed=SEED, **known), tables=TABLES))
+    return found.adding(
+        inference=Inference(fit_spectral(features, ratios, seed=SEED, **known), tables=TABLES)
+    )
 
 
 @CLAIM.finding("ratio.all_models", needs=FEW, section="ratio", **tried(every_gain))
 def all_models(evidence: Evidence) -> Result:
     """All published norms and gains."""
-    return against_gain(every_gain(evidence), "norms as published, all models, one gain copied by hand")
+    return against_gain(
+        every_gain(evidence), "norms as published, all models, one gain copied by hand"
+    )
 
 
 def labs_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """`of_labs` of many studies."""
-    focal, logs = rows["focal"].to_numpy(bool), outcomes["log_norm"]
-    first, second = logs[:, focal], logs[:, ~focal]
+    focal = rows["focal"].to_numpy(bool)
+    logs = outcomes["log_norm"]
+    first = logs[:, focal]
+    second = logs[:, ~focal]
     apart = (first[:, :, None] - second[:, None, :]).reshape(len(logs), -1).T
     ratio = np.exp(first.mean(axis=1) - second.mean(axis=1))
-    return {MEANS.name: counted(ratio), "pairs": [{FOLD.name: counted(np.exp(each))} for each in apart]}
+    return {
+        MEANS.name: counted(ratio),
+        "pairs": [{FOLD.name: counted(np.exp(each))} for each in apart],
+    }
 
 
 LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="")
@@ -200,7 +283,9 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
     needs=AtLeast(rows={f"model of {lab} with the right W_V": 2 for lab in LABS}),
     trial=Trial(
         lambda e: right_norms(norms_and_gains(e) if e.name == PUBLISHED else sound(e)),
-        lambda rows: of_labs(rows.assign(W_V=np.exp(rows["log_norm"]), heritage=np.where(rows["focal"], *LABS))),
+        lambda rows: of_labs(
+            rows.assign(W_V=np.exp(rows["log_norm"]), heritage=np.where(rows["focal"], *LABS))
+        ),
         "",
         LABS_APART,
         "",
@@ -212,13 +297,17 @@ def labs(evidence: Evidence) -> Result:
     """‖W_V‖₂ of one lab over that of the other, model by model."""
     rows = norms_and_gains(evidence)
     counts = rows[rows["right_matrix"]].groupby("heritage").size().reindex(list(LABS), fill_value=0)
-    return of_labs(rows).adding(audit=value_norm_audit(evidence, rows), words={"counts": counts.to_dict()})
+    return of_labs(rows).adding(
+        audit=value_norm_audit(evidence, rows), words={"counts": counts.to_dict()}
+    )
 
 
 def right_norms(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of the two labs whose published matrix is W_V, with the log of its norm."""
     own = rows[rows["right_matrix"] & rows["heritage"].isin(LABS)]
-    return own.assign(log_norm=np.log(own["W_V"]), focal=own["heritage"] == LABS[0]).reset_index(drop=True)
+    return own.assign(log_norm=np.log(own["W_V"]), focal=own["heritage"] == LABS[0]).reset_index(
+        drop=True
+    )
 
 
 def of_labs(rows: pd.DataFrame) -> Result:
@@ -231,10 +320,15 @@ def of_labs(rows: pd.DataFrame) -> Result:
     ratio = float(np.exp(np.log(first).mean() - np.log(second).mean())) if both else None
     return Result(
         quantities={MEANS.name: Estimate(ratio)},
-        rows={"pairs": pairs} | {f"model of {lab} with the right W_V": own for lab, own in right.items()},
+        rows={"pairs": pairs}
+        | {f"model of {lab} with the right W_V": own for lab, own in right.items()},
         n_models=len(first) + len(second),
         n_groups=len(LABS),
-        words={"pairs": pairs, "fold": means[0] / means[1], "wrong": list(rows.loc[~rows["right_matrix"], "model_id"])},
+        words={
+            "pairs": pairs,
+            "fold": means[0] / means[1],
+            "wrong": list(rows.loc[~rows["right_matrix"], "model_id"]),
+        },
     )
 
 
@@ -252,7 +346,8 @@ def taken(evidence: Evidence, column: str) -> pd.DataFrame:
 
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
-    every, rows = trained_norms(evidence), ENOUGH.of(usable(evidence), how=how)
+    every = trained_norms(evidence)
+    rows = ENOUGH.of(usable(evidence), how=how)
     own = rows.assign(ratio=rows[column], name=rows["model_id"].map(short_name))
     fit = fit_spectral(own, own[["model_id", "ratio"]], seed=SEED, source=NURSERY)
     fused = rows[rows["fused"]]
@@ -265,21 +360,41 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         "pinned": (~every["comparable"]).sum(),
         "shallow": (every["comparable"] & (every["n_layers"] < LEAST_BLOCKS)).sum(),
     }
-    columns = ["model_id", "heritage", "fused", "ratio", "ratio_cut", "gain", "lower", "upper", "learned"]
+    columns = [
+        "model_id",
+        "heritage",
+        "fused",
+        "ratio",
+        "ratio_cut",
+        "gain",
+        "lower",
+        "upper",
+        "learned",
+    ]
     draw = partial(ratio_of_norms, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
     found = against_gain(own, how, ranked_recipes)
-    return found.adding(words=words, table=rows[columns], draw=draw, inference=Inference(fit, tables=TABLES))
+    return found.adding(
+        words=words, table=rows[columns], draw=draw, inference=Inference(fit, tables=TABLES)
+    )
 
 
-TRAINED: dict[str, Any] = {"robustness": FALLS, "evidence": NURSERY, "needs": ENOUGH, "section": "trained"}
-"""Over means of recipes: over models, "supported" came falsely in 7% of simulated studies with levels of recipes."""
+TRAINED: dict[str, Any] = {
+    "robustness": FALLS,
+    "evidence": NURSERY,
+    "needs": ENOUGH,
+    "section": "trained",
+}
+"""Over means of recipes: over models, "supported" came falsely in 7% of simulated studies with
+levels of recipes."""
 
 
 for asked, column, how in (
     ("ratio.trained", "ratio", "right W_V"),
     ("ratio.trained_published_slicing", "ratio_cut", "W_V by the published slicing"),
 ):
-    declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes))
+    declare = CLAIM.finding(
+        asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes)
+    )
     declare(partial(of_recipes, column=column, how=how))
 
 
@@ -287,22 +402,31 @@ UNMOVED = (
     Case("balanced", "balanced ratio of the norms of W_V and W_O", "balanced_ratio"),
     Case("ov_read", "what a head's W_O W_V writes of what it reads (`ov_read`)", "ov_read"),
 )
-"""Numbers that no change of weights moves which leaves the outputs; both grow with what W_V reads."""
+"""Numbers that no change of weights moves which leaves the outputs; both grow with what W_V
+reads."""
 
 
 def unmoved(evidence: Evidence, quantity: Case) -> pd.DataFrame:
-    """Models with one of these numbers and a gain of their own; raises TooFew where no order of them could decide."""
+    """Models with one of these numbers and a gain of their own; raises TooFew where no order of
+    them could decide."""
     numbers = unmoved_by_model(evidence)[quantity.column].groupby("model_id").mean()
-    rows = gains(evidence)[lambda every: every["comparable"]].assign(ratio=lambda own: own["model_id"].map(numbers))
-    return FEW.of(rows.dropna(subset="ratio").reset_index(drop=True), whose="models that others trained")
+    rows = gains(evidence)[lambda every: every["comparable"]].assign(
+        ratio=lambda own: own["model_id"].map(numbers)
+    )
+    return FEW.of(
+        rows.dropna(subset="ratio").reset_index(drop=True), whose="models that others trained"
+    )
 
 
 def unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
-    """The same of models trained here, at the end of training; raises TooFew where they or their recipes are few."""
-    numbers, rows = unmoved_by_model(evidence)[quantity.column], usable(evidence)
+    """The same of models trained here, at the end of training; raises TooFew where they or their
+    recipes are few."""
+    numbers = unmoved_by_model(evidence)[quantity.column]
+    rows = usable(evidence)
     ratio = numbers.reindex(pd.MultiIndex.from_frame(rows[["model_id", "revision"]])).to_numpy()
     return ENOUGH.of(
-        rows.assign(ratio=ratio).dropna(subset="ratio").reset_index(drop=True), whose="models trained here"
+        rows.assign(ratio=ratio).dropna(subset="ratio").reset_index(drop=True),
+        whose="models trained here",
     )
 
 
@@ -326,7 +450,9 @@ def unmoved_number(evidence: Evidence, quantity: Case) -> Result:
 def unmoved_number_trained(evidence: Evidence, quantity: Case) -> Result:
     """The same of models trained here."""
     rows = unmoved_trained(evidence, quantity)
-    return against_gain(rows, quantity.words, ranked_recipes).adding(words={"whose": "models trained here"})
+    return against_gain(rows, quantity.words, ranked_recipes).adding(
+        words={"whose": "models trained here"}
+    )
 
 
 if __name__ == "__main__":

@@ -15,18 +15,26 @@ from thermostats.modelling.classical.many import Many, counted, exponential
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
-from thermostats.studies.delia2026.weights_of_claims import LATE, late_means, pairs, squared_by_layer, squared_means
+from thermostats.studies.delia2026.weights_of_claims import (
+    LATE,
+    late_means,
+    pairs,
+    squared_by_layer,
+    squared_means,
+)
 from thermostats.studies.nursery.study_rows import trained_norms
 from thermostats.tables.schemas import NURSERY
 
 LEAST, FACTOR, MOST = 100.0, 300.0, 1000.0
 """What "about 300 times" allows."""
 ALIKE = 0.7
-"""Squared norms of models of one lab or recipe differ by a factor e^0.7 = 2, as those trained here do."""
+"""Squared norms of models of one lab or recipe differ by a factor e^0.7 = 2, as those trained here
+do."""
 LEVEL = 0.95
 FOCAL = "EleutherAI"
 STATED = {"ratio of squared W_V norms, late layers": "fig. 8"}
-RATIO, MEANS = V("ratio"), V("ratio of geometric means")
+RATIO = V("ratio")
+MEANS = V("ratio of geometric means")
 PAIRS = Decide(
     Gate(Each("pairs", (RATIO >= LEAST) & (RATIO <= MOST))) & (MEANS >= LEAST) & (MEANS <= MOST),
     Gate(Each("pairs", (RATIO < LEAST) | (RATIO > MOST))) & ((MEANS < LEAST) | (MEANS > MOST)),
@@ -52,11 +60,19 @@ def of_pairs(rows: pd.DataFrame) -> Result:
 
 def pairs_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """`of_pairs` of many studies."""
-    places, focal = rows.assign(late=1.0, place=np.arange(len(rows))), rows["focal"].to_numpy(bool)
-    both, logs = pairs(places, "late", rows["focal"]), outcomes["log_late"]
-    apart = (logs[:, at] - logs[:, other] for at, other in zip(both["place"], both["place_other"], strict=True))
+    places = rows.assign(late=1.0, place=np.arange(len(rows)))
+    focal = rows["focal"].to_numpy(bool)
+    both = pairs(places, "late", rows["focal"])
+    logs = outcomes["log_late"]
+    apart = (
+        logs[:, at] - logs[:, other]
+        for at, other in zip(both["place"], both["place_other"], strict=True)
+    )
     means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
-    return {MEANS.name: counted(means), "pairs": [{RATIO.name: counted(np.exp(each))} for each in apart]}
+    return {
+        MEANS.name: counted(means),
+        "pairs": [{RATIO.name: counted(np.exp(each))} for each in apart],
+    }
 
 
 LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="")
@@ -71,8 +87,10 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
-    by_layer, means = squared_by_layer(evidence), squared_means(evidence)
-    late, others = late_means(by_layer), means[means["heritage"] != FOCAL]
+    by_layer = squared_by_layer(evidence)
+    means = squared_means(evidence)
+    late = late_means(by_layer)
+    others = means[means["heritage"] != FOCAL]
     found = of_pairs(late_norms(evidence))
     both = found.rows["pairs"]
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
@@ -99,13 +117,18 @@ def late_labs(evidence: Evidence) -> Result:
     )
 
 
-RECIPES = Decide(Some("recipes", (RATIO.lower >= LEAST) & (RATIO.upper <= MOST)), Each("recipes", RATIO.upper < LEAST))
-"""Of geometric means: all pairs of a recipe 300-fold apart lie within the limits in no simulated study."""
+RECIPES = Decide(
+    Some("recipes", (RATIO.lower >= LEAST) & (RATIO.upper <= MOST)),
+    Each("recipes", RATIO.upper < LEAST),
+)
+"""Of geometric means: all pairs of a recipe 300-fold apart lie within the limits in no simulated
+study."""
 ENOUGH = AtLeast(models=24, groups=8)
 
 
 def by_recipe(rows: pd.DataFrame) -> Result:
-    """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t intervals."""
+    """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t
+    intervals."""
     means = rows.groupby("heritage")["log_late"].mean()
     found = []
     for name, own in rows.groupby("heritage")["log_late"]:
@@ -117,7 +140,9 @@ def by_recipe(rows: pd.DataFrame) -> Result:
     top = recipes.loc[recipes["ratio"].idxmax()]
     value, low, high = (float(top[name]) for name in recipes.columns[1:])
     largest = Estimate(value, low, high, "95% Welch t interval of the log")
-    return Result.of(rows, {"largest ratio": largest}, rows={"recipes": recipes}, words={"top": top["heritage"]})
+    return Result.of(
+        rows, {"largest ratio": largest}, rows={"recipes": recipes}, words={"top": top["heritage"]}
+    )
 
 
 def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +151,12 @@ def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     means = outcomes["log_late"] @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
     recipes = []
     for code in range(len(names)):
-        t = stats.ttest_ind(outcomes["log_late"][:, codes == code], np.delete(means, code, 1), axis=1, equal_var=False)
+        t = stats.ttest_ind(
+            outcomes["log_late"][:, codes == code],
+            np.delete(means, code, 1),
+            axis=1,
+            equal_var=False,
+        )
         low, high = t.confidence_interval(LEVEL)
         ratio = means[:, code] - np.delete(means, code, axis=1).mean(axis=1)
         recipes.append({RATIO.name: exponential(Many(ratio, low, high, t.pvalue))})
@@ -134,9 +164,12 @@ def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
 
 
 def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
-    """Models trained here with the log of their late norms; the first recipe is the one set apart in worlds."""
+    """Models trained here with the log of their late norms; the first recipe is the one set apart
+    in worlds."""
     rows = trained_norms(evidence).dropna(subset=["late", "late_cut"]).reset_index(drop=True)
-    return rows.assign(log_late=np.log(rows[column]), apart=rows["heritage"] == rows["heritage"].min())
+    return rows.assign(
+        log_late=np.log(rows[column]), apart=rows["heritage"] == rows["heritage"].min()
+    )
 
 
 def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
@@ -162,7 +195,9 @@ for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
-    trial = Trial(partial(trained_rows, column=column), by_recipe, "", WORLDS, "", recipes_at_once)  # about one recipe
+    trial = Trial(
+        partial(trained_rows, column=column), by_recipe, "", WORLDS, "", recipes_at_once
+    )  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))
 

@@ -1,4 +1,5 @@
-"""C07: the trace of the sheaf Laplacian is cheap, and the Laplacian of many heads is block-diagonal."""
+"""C07: the trace of the sheaf Laplacian is cheap, and the Laplacian of many heads is
+block-diagonal."""
 
 from functools import partial
 
@@ -13,10 +14,12 @@ from thermostats.studies.nursery.study_rows import at_the_end
 from thermostats.tables.schemas import NURSERY
 
 TOLERANCE, SINGLE = 1e-10, 1e-5
-"""Rounding of sums in double precision, and of a softmax over some hundred tokens in single precision."""
+"""Rounding of sums in double precision, and of a softmax over some hundred tokens in single
+precision."""
 SEED = 7
 SIZES = ((3, 4, 2, 6), (5, 3, 3, 9), (6, 4, 4, 8), (8, 2, 5, 10))
-"""(n tokens, H heads, d_h, d) of the examples, small enough for the dense operator of n·d·H rows."""
+"""(n tokens, H heads, d_h, d) of the examples, small enough for the dense operator of n·d·H
+rows."""
 IDENTITIES = {
     "outside_the_blocks": "entries outside the blocks",
     "traces_add": "traces of heads add",
@@ -29,7 +32,8 @@ CLAIM = Claim.read(__file__)
 
 
 def holds(name: str, tolerance: float) -> Decide:
-    """An identity holds where its largest residual stays below the tolerance, and fails where it does not."""
+    """An identity holds where its largest residual stays below the tolerance, and fails where it
+    does not."""
     return Decide(V(name) < tolerance, V(name) >= tolerance)
 
 
@@ -57,7 +61,8 @@ FASTER = V("times as long when built")
 )
 def cost(evidence: Evidence) -> Result:
     """The time of the formula against that of building the operator, as measured on one machine."""
-    dense, rates = evidence.table("sheaf-dense"), evidence.table("sheaf-exponents").to_dict("records")
+    dense = evidence.table("sheaf-dense")
+    rates = evidence.table("sheaf-exponents").to_dict("records")
     exact = examples(evidence)
     words = {"sizes": dense, "rates": rates, "printed": exact["trace_as_printed"].max()}
     words["structure"] = exact[STRUCTURE].max(axis=None)
@@ -69,16 +74,22 @@ def cost(evidence: Evidence) -> Result:
 def blocks(evidence: Evidence) -> Result:
     """Block structure, the trace by the formula, and the sum of the heads' traces."""
     draw = partial(worst_residuals, table=examples(evidence), names=IDENTITIES, tolerance=TOLERANCE)
-    return identity(evidence, "largest residual", STRUCTURE).adding(table=examples(evidence), draw=draw)
+    return identity(evidence, "largest residual", STRUCTURE).adding(
+        table=examples(evidence), draw=draw
+    )
 
 
-@CLAIM.finding("printed", primary=holds("residual of the printed formula", TOLERANCE), evidence=None)
+@CLAIM.finding(
+    "printed", primary=holds("residual of the printed formula", TOLERANCE), evidence=None
+)
 def printed(evidence: Evidence) -> Result:
     """The trace with the factor as printed."""
     return identity(evidence, "residual of the printed formula", ["trace_as_printed"])
 
 
-def traces(whose: str, attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame) -> Result:
+def traces(
+    whose: str, attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame
+) -> Result:
     """The identity on measured models, and what the study's traces are of the exact one."""
     rows = against_formula(attention, weights, layers)
     table = rows.groupby(["model_id", "heritage"], as_index=False)["residual"].max()
@@ -101,17 +112,26 @@ EXACT = Decide(V("residual") <= SINGLE, V("residual") > SINGLE)
 @CLAIM.finding("trace.trained", primary=EXACT, evidence=NURSERY, needs=AtLeast(models=1))
 def trained(evidence: Evidence) -> Result:
     """The identity on models trained here."""
-    return traces("models trained here", *(at_the_end(evidence, name) for name in ("attention", "weights", "layers")))
+    return traces(
+        "models trained here",
+        *(at_the_end(evidence, name) for name in ("attention", "weights", "layers")),
+    )
 
 
 @CLAIM.finding("trace.measured", primary=EXACT, evidence=MEASURED, needs=AtLeast(models=1))
 def measured(evidence: Evidence) -> Result:
     """The identity on other models that were measured."""
-    weights, layers = evidence.table("weights", matrix="W_V"), evidence.table("layers", position="last")
-    attention = evidence.table("attention", variant=["exact", "first_head", "multi_head", "printed_factor"])
+    weights = evidence.table("weights", matrix="W_V")
+    layers = evidence.table("layers", position="last")
+    attention = evidence.table(
+        "attention", variant=["exact", "first_head", "multi_head", "printed_factor"]
+    )
     known = weights.loc[weights["head"] != "", "model_id"]
     return traces(
-        "models measured here that others trained", attention[attention["model_id"].isin(known)], weights, layers
+        "models measured here that others trained",
+        attention[attention["model_id"].isin(known)],
+        weights,
+        layers,
     )
 
 

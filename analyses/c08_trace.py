@@ -25,11 +25,13 @@ from thermostats.studies.delia2026.weights_of_claims import (
 )
 from thermostats.studies.delia2026.weights_of_claims import traces_by_layer as by_layer
 
-ALPHA, SEED = 0.05, 8
+ALPHA = 0.05
+SEED = 8
 SCALE = 1.5
 """Traces of one file that differ by a factor e^1.5 = 4.5 would be no surprise."""
 FOLD, ALIKE = 26.0, 1.0
-"""The published ratio of an expander's trace to a dampener's; traces of one kind differ by a factor e."""
+"""The published ratio of an expander's trace to a dampener's; traces of one kind differ by a factor
+e."""
 SHARE = V("share of pairs")
 AROUND = V("kinds on both sides of the other")
 MOST = 0.95
@@ -40,16 +42,23 @@ SEPARATES = Decide(
     & ((SHARE >= MOST) | (SHARE <= 1 - MOST)),
     Gate(Some("files", AROUND > 0)) & (SHARE < MOST) & (SHARE > 1 - MOST),
 )
-"""All pairs in order, or a kind on both sides of the other, is a fact about a sample; a share is about the kinds."""
+"""All pairs in order, or a kind on both sides of the other, is a fact about a sample; a share is
+about the kinds."""
 LARGER = Posterior("expanders have the larger log trace", draws=V("slope on expander") > 0)
 CLAIM = Claim.read(__file__)
 
 
 def by_files(rows: pd.DataFrame) -> Result:
     """Pairs of an expander and a dampener of one file."""
-    found = separation(rows["log_trace"], rows["expander"], rows["source"].map(FILES).fillna(rows["source"]))
+    found = separation(
+        rows["log_trace"], rows["expander"], rows["source"].map(FILES).fillna(rows["source"])
+    )
     files = found.groups.rename(columns={"share": SHARE.name, "straddling": AROUND.name})
-    words = {"files": files.to_dict("records"), "around": files[AROUND.name].any(), "smallest": found.smallest_p}
+    words = {
+        "files": files.to_dict("records"),
+        "around": files[AROUND.name].any(),
+        "smallest": found.smallest_p,
+    }
     share = Estimate(found.share, p=found.p)
     return Result.of(rows, {SHARE.name: share}, rows={"files": files}, words=words, table=None)
 
@@ -58,13 +67,17 @@ def by_files_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
     """`by_files` of many studies."""
     file = rows["source"].map(FILES).fillna(rows["source"])
     share, files = separations(outcomes["log_trace"], rows["expander"].to_numpy(bool), file)
-    each = [{SHARE.name: counted(of_file), AROUND.name: counted(around)} for of_file, around in files]
+    each = [
+        {SHARE.name: counted(of_file), AROUND.name: counted(around)} for of_file, around in files
+    ]
     return {SHARE.name: share, "files": each}
 
 
 def as_said(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
     """One way to say what expands, and one variant of the trace."""
-    return rows.assign(expander=rows[behaviour].astype(bool), log_trace=np.log(rows[variant].astype(float)))
+    return rows.assign(
+        expander=rows[behaviour].astype(bool), log_trace=np.log(rows[variant].astype(float))
+    )
 
 
 def of_variant(evidence: Evidence, behaviour: str, variant: str) -> pd.DataFrame:
@@ -78,7 +91,8 @@ def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Res
 
 
 def tried(behaviour: str, variant: str) -> dict[str, Any]:
-    """How one way is judged, tried in worlds and without each model: a counterexample must not be one model."""
+    """How one way is judged, tried in worlds and without each model: a counterexample must not be
+    one model."""
     worlds = worlds_of_shift("log_trace", np.log(FOLD), ALIKE, "expander")
     own = partial(of_variant, behaviour=behaviour, variant=variant)
     trial = Trial(own, by_files, "model_id", worlds, larger="", many=by_files_at_once)
@@ -91,14 +105,17 @@ def line(rows: pd.DataFrame, behaviour: str) -> Inference:
     logs = np.log(known["multi_head"].astype(float))
     known = known.assign(log_trace=logs - logs.mean(), expander=known[behaviour].astype(float))
     sources = sorted(set(known["source"]))
-    fit = fit_line(known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sources, seed=SEED)
+    fit = fit_line(
+        known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sources, seed=SEED
+    )
     return Inference(fit, tables=("rows",))
 
 
 @CLAIM.finding("trace.as_labelled", robustness=LARGER, **tried("by_label", "multi_head"))
 def as_labelled(evidence: Evidence) -> Result:
     """Behaviour as the study labels it; with what its figures rest on."""
-    rows, every = mean_traces(evidence), by_layer(evidence)["model_id"].unique()
+    rows = mean_traces(evidence)
+    every = by_layer(evidence)["model_id"].unique()
     small = rows[rows["source"] == H4_V2].set_index("model_id")
     before = subsampled(evidence)
     kinds = small["by_label"].reindex(before.index).to_numpy(bool)
@@ -106,7 +123,9 @@ def as_labelled(evidence: Evidence) -> Result:
     words = {
         "alike": bool(small["by_label"][SMALLEST_GPT2] == small["by_label"][SMALL_OPT]),
         "ratio": small["multi_head"][SMALLEST_GPT2] / small["multi_head"][SMALL_OPT],
-        "means": small.groupby("by_label")[["multi_head", "first_head"]].mean().reindex([True, False]),
+        "means": small.groupby("by_label")[["multi_head", "first_head"]]
+        .mean()
+        .reindex([True, False]),
         "disagree": list(rows.loc[rows["by_label"] != rows["by_gain"], "model_id"]),
         "missing": rows[rows["layers_missing"] > 0],
         "unknown": [name for name in every if name not in set(rows["model_id"])],
@@ -121,7 +140,9 @@ def as_labelled(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("trace.by_gain", robustness=LARGER, views=Views(models=4), **tried("by_gain", "multi_head"))
+@CLAIM.finding(
+    "trace.by_gain", robustness=LARGER, views=Views(models=4), **tried("by_gain", "multi_head")
+)
 def by_gain(evidence: Evidence) -> Result:
     """Behaviour as the gain that the study gives for the model has it."""
     rows = mean_traces(evidence)

@@ -8,7 +8,17 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    POOLED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import Above, AtLeast, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.errors import UsageError
@@ -39,7 +49,17 @@ MEAN = Posterior("mean difference of the errors > 0", draws=V("mean") > 0)
 SHAPE = (V("slope_n_layers") > 0) & (V("slope_n_heads") < 0)
 RULES = ("mean fraction", "published formula", "logit")
 TABLES = ("errors", "errors_within_labs", "models", "polynomial")
-COLUMNS = ["kind", "model_id", "heritage", "n_layers", "n_heads", "layer", "formula", "error_formula", "error_half"]
+COLUMNS = [
+    "kind",
+    "model_id",
+    "heritage",
+    "n_layers",
+    "n_heads",
+    "layer",
+    "formula",
+    "error_formula",
+    "error_half",
+]
 SHOWN = {one.column: one.words for one in DEFINITIONS if one.id != "steepest_all_heads"}
 MEASURABLE = ("steepest", "first_sign_change")
 """Definitions that rows of other sets of evidence have; the others are of the study's files."""
@@ -52,7 +72,9 @@ CLAIM = Claim.read(__file__)
 def predicted(evidence: Evidence) -> pd.DataFrame:
     """Empirical L* by model and definition, calibration values too, with what the formulas say."""
     rows = layers.with_predictions(layers.empirical(evidence), evidence)
-    return rows[rows["kind"].isin([*(one.column for one in DEFINITIONS), "calibration"])].reset_index(drop=True)
+    return rows[
+        rows["kind"].isin([*(one.column for one in DEFINITIONS), "calibration"])
+    ].reset_index(drop=True)
 
 
 def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
@@ -62,7 +84,9 @@ def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
     return Result.of(rows, {name: estimate}, table=None, words={"permutation": found.permutation})
 
 
-def nearer_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str = GAINED) -> dict[str, Many]:
+def nearer_at_once(
+    rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str = GAINED
+) -> dict[str, Many]:
     """`nearer` of many studies, without the p of sign flips."""
     if len(rows) < FEWEST:
         raise UsageError("too few models", got=len(rows), allowed=f"{FEWEST} or more")
@@ -94,7 +118,8 @@ def compared(rows: pd.DataFrame) -> Result:
 
 
 def within_scope(rows: pd.DataFrame) -> dict[str, Any]:
-    """The same comparison without models that the study itself puts out of the formula's scope; empty without any."""
+    """The same comparison without models that the study itself puts out of the formula's scope;
+    empty without any."""
     outside = rows["position_scheme"] == OUT_OF_SCOPE
     if not outside.any() or (~outside).sum() < LEAST_IN_SCOPE:
         return {}
@@ -105,7 +130,8 @@ def within_scope(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def line(rows: pd.DataFrame) -> Inference:
-    """The mean difference of the errors, labs with levels of their own; empty for too few models."""
+    """The mean difference of the errors, labs with levels of their own; empty for too few
+    models."""
     if len(rows) < LEAST:
         return Inference()
     gained = rows.assign(points_gained=rows["gained"])
@@ -127,23 +153,34 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, column="n_layers")
 TRIAL = Trial(by_definition, nearer, worlds=WORLDS, larger="", many=nearer_at_once)
-FOUND, OF_FILES = ([one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False))
+FOUND, OF_FILES = (
+    [one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False)
+)
 
 
-@CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=FOUND, trial=TRIAL, views=Views(models=4))
+@CLAIM.finding(
+    "error", primary=NEARER, robustness=MEAN, over=FOUND, trial=TRIAL, views=Views(models=4)
+)
 @CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=OF_FILES, trial=TRIAL)
 def error(evidence: Evidence, definition: Case) -> Result:
     """Is the formula nearer to L* than L/2, by this definition?"""
     rows = predicted(evidence)
-    part, calibrated = by_definition(evidence, definition), rows[rows["kind"] == "calibration"].reset_index(drop=True)
+    part = by_definition(evidence, definition)
+    calibrated = rows[rows["kind"] == "calibration"].reset_index(drop=True)
     audit = layers.error_audit(evidence, rows, definition.column)
-    found = compared(part).adding(audit=audit, inference=line(part), words={"scope": within_scope(part)})
+    found = compared(part).adding(
+        audit=audit, inference=line(part), words={"scope": within_scope(part)}
+    )
     if definition.id == "figure_5":
         draw = partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN)
-        return found.adding(table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows))
+        return found.adding(
+            table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows)
+        )
     if definition.id == "steepest":
         same = part["model_id"].map(calibrated.set_index("model_id")["layer"]) == part["layer"]
-        return found.adding(words={"same": int(same.sum()), "new": part[~same], "without_one": without_one(part)})
+        return found.adding(
+            words={"same": int(same.sum()), "new": part[~same], "without_one": without_one(part)}
+        )
     return found
 
 
@@ -151,13 +188,18 @@ def error(evidence: Evidence, definition: Case) -> Result:
 def placed(evidence: Evidence) -> Fit:
     """L*/L by depth and heads, labs partially pooled, first change of sign."""
     rows = features_of(evidence, layers.SIGN_CHANGE)
-    return fit_transition(rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED)
+    return fit_transition(
+        rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED
+    )
 
 
 def rows_without_own_lab(evidence: Evidence) -> pd.DataFrame:
-    """Errors of every rule where the model's lab was left out, and what the formula gains on the mean fraction."""
+    """Errors of every rule where the model's lab was left out, and what the formula gains on the
+    mean fraction."""
     models = placed(evidence).table("models")
-    errors = {name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in RULES}
+    errors = {
+        name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in RULES
+    }
     return gained_by(models.assign(**errors), RULES[0], RULES[1])
 
 
@@ -171,13 +213,21 @@ def over_labs(rows: pd.DataFrame) -> Result:
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
     trial=Trial(
-        rows_without_own_lab, over_labs, worlds=WORLDS, larger="", many=partial(nearer_at_once, name=OVER_LABS)
+        rows_without_own_lab,
+        over_labs,
+        worlds=WORLDS,
+        larger="",
+        many=partial(nearer_at_once, name=OVER_LABS),
     ),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
-    rows, fit = rows_without_own_lab(evidence), placed(evidence)
-    words = {"errors": rows[list(RULES)].mean().to_dict(), "shape": float(SHAPE.truth(fit.quantities).mean())}
+    rows = rows_without_own_lab(evidence)
+    fit = placed(evidence)
+    words = {
+        "errors": rows[list(RULES)].mean().to_dict(),
+        "shape": float(SHAPE.truth(fit.quantities).mean()),
+    }
     tables = {name.replace("_", " "): fit.table(name) for name in TABLES}
     return over_labs(rows).adding(words=words, inference=replace(line(rows), tables=tables))
 
@@ -188,20 +238,34 @@ ENOUGH = AtLeast(models=24, groups=8)
 
 
 def of_curve(evidence: Evidence) -> pd.DataFrame:
-    """Models with the layer at which the contraction ratio is smallest (from 0), and what the formula gains on L/2."""
+    """Models with the layer at which the contraction ratio is smallest (from 0), and what the
+    formula gains on L/2."""
     trained = evidence.name == NURSERY
-    attention = at_the_end(evidence, "attention") if trained else evidence.table("attention", variant="exact")
+    attention = (
+        at_the_end(evidence, "attention")
+        if trained
+        else evidence.table("attention", variant="exact")
+    )
     curves = layers.by_layer(attention)
     deep = curves.groupby("model_id")["layer"].transform("size") >= LEAST_BLOCKS
-    lowest = curves[deep].sort_values(["model_id", "contraction_ratio", "layer"]).drop_duplicates("model_id")
-    places = lowest[["model_id"]].assign(kind="contraction", layer=lowest["layer"].astype(float) - 1)
+    lowest = (
+        curves[deep]
+        .sort_values(["model_id", "contraction_ratio", "layer"])
+        .drop_duplicates("model_id")
+    )
+    places = lowest[["model_id"]].assign(
+        kind="contraction", layer=lowest["layer"].astype(float) - 1
+    )
     rows = layers.with_predictions(places, evidence)
     rows = rows.assign(heritage=rows["model_id"].map(lowest.set_index("model_id")["heritage"]))
-    return gained_by(rows if trained else without_tuned(evidence, rows), "error_half").reset_index(drop=True)
+    return gained_by(rows if trained else without_tuned(evidence, rows), "error_half").reset_index(
+        drop=True
+    )
 
 
 def over_groups(rows: pd.DataFrame) -> Result:
-    """Mean over recipes or labs of the column `gained`, points of depth, with its sign-flip p-value."""
+    """Mean over recipes or labs of the column `gained`, points of depth, with its sign-flip
+    p-value."""
     of_rows = {"groups": rows["heritage"], "log": False, "seed": SEED}
     found = paired_difference(rows["gained"], 0 * rows["gained"], **of_rows)
     estimate = Estimate.of(found, f"95% {found.interval}, points of depth", found.p_permutation)
@@ -230,7 +294,11 @@ def contraction(evidence: Evidence) -> Result:
     words = {
         "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
         "first": (rows["layer"] == 0).mean(),
-        "inside": {"n": len(inside), "formula": inside["error_formula"].mean(), "half": inside["error_half"].mean()},
+        "inside": {
+            "n": len(inside),
+            "formula": inside["error_formula"].mean(),
+            "half": inside["error_half"].mean(),
+        },
     }
     return over_groups(rows).adding(words={**errors, **words})
 

@@ -34,24 +34,35 @@ from thermostats.studies.delia2026.stated_facts import (
 
 ALPHA = 0.05
 DRIVES, WEAK = -0.7, -0.3
-"""Correlation at which ρ carries half of the differences, the least that drives them, and one too weak to do so."""
+"""Correlation at which ρ carries half of the differences, the least that drives them, and one too
+weak to do so."""
 STEP_SIZE = -0.8
-"""Correlation of the log gain with lying above the threshold at which the rule is right in about 17 of 20 models."""
+"""Correlation of the log gain with lying above the threshold at which the rule is right in about 17
+of 20 models."""
 SEED = 10
 SCALE = 0.25
 """Gains that differ by a factor e^0.25 = 1.3 over one SD of log ρ would be no surprise."""
 LEVELS = {audit.DENSE: 0.95, audit.SPARSE: 1.05}
 PROMPTS = 0.02
-"""A twentieth on either side of 1 for the pair, and the standard deviation of a model's gains over prompts."""
-FAMILY, DENSE, SPARSE = "pythia", "Pythia-6.9B", "GPT-J"
+"""A twentieth on either side of 1 for the pair, and the standard deviation of a model's gains over
+prompts."""
+FAMILY = "pythia"
+DENSE = "Pythia-6.9B"
+SPARSE = "GPT-J"
 RANK = V("rank correlation")
 FALLS = Decide(
-    (RANK < 0) & (RANK.p <= ALPHA), ((RANK > 0) & (RANK.p <= ALPHA)) | ((RANK.p > ALPHA) & (RANK.lower > WEAK))
+    (RANK < 0) & (RANK.p <= ALPHA),
+    ((RANK > 0) & (RANK.p <= ALPHA)) | ((RANK.p > ALPHA) & (RANK.lower > WEAK)),
 )
-ENDS, COMMONER = "ends of the published range", "share of the commoner sign"
+ENDS = "ends of the published range"
+COMMONER = "share of the commoner sign"
 ACCURACY = V("accuracy")
-BETTER = Decide(Some(ENDS, (V(COMMONER) < ACCURACY) & (ACCURACY.p <= ALPHA)), Each(ENDS, ACCURACY.upper < V(COMMONER)))
-"""Against it is a rule that is clearly worse than always guessing the commoner side, not one that merely looks so."""
+BETTER = Decide(
+    Some(ENDS, (V(COMMONER) < ACCURACY) & (ACCURACY.p <= ALPHA)),
+    Each(ENDS, ACCURACY.upper < V(COMMONER)),
+)
+"""Against it is a rule that is clearly worse than always guessing the commoner side, not one that
+merely looks so."""
 STEP = Posterior("threshold within the published range, expanding below and dampening above")
 SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
 
@@ -62,13 +73,15 @@ models = CLAIM.shared(gains)
 
 
 def by_family(evidence: Evidence, inside: bool) -> pd.DataFrame:
-    """Comparable models of the family on which the rule was made, or of all others, whose density is known."""
+    """Comparable models of the family on which the rule was made, or of all others, whose density
+    is known."""
     rows = models(evidence).dropna(subset="rho")
     return rows[rows["comparable"] & ((rows["family"] == FAMILY) == inside)].reset_index(drop=True)
 
 
 def outside(evidence: Evidence) -> pd.DataFrame:
-    """Models of other families, with the published range and on which side of its middle they lie."""
+    """Models of other families, with the published range and on which side of its middle they
+    lie."""
     low, high = audit.published_thresholds(evidence)
     rows = by_family(evidence, False)
     return rows.assign(low=low, high=high, dense=(rows["rho"] >= (low + high) / 2).astype(float))
@@ -77,9 +90,14 @@ def outside(evidence: Evidence) -> pd.DataFrame:
 def by_rule(rows: pd.DataFrame) -> Result:
     """How often the rule names the side of 1, at both ends of the published range."""
     sides = rows.assign(gain=np.exp(rows["log_gain"]))
-    tried = {float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]}
+    tried = {
+        float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]
+    }
     found = max(tried.values(), key=lambda one: one.estimate)
-    ends = [(cut, one.estimate, one.lower, one.upper, one.majority, one.p_value) for cut, one in tried.items()]
+    ends = [
+        (cut, one.estimate, one.lower, one.upper, one.majority, one.p_value)
+        for cut, one in tried.items()
+    ]
     columns = ["threshold", "accuracy", "accuracy_lower", "accuracy_upper", COMMONER, "p"]
     return Result(
         quantities={"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
@@ -92,7 +110,8 @@ def by_rule(rows: pd.DataFrame) -> Result:
 
 def rule_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """`by_rule` of many studies."""
-    below, n = outcomes["log_gain"] < 0, len(rows)
+    below = outcomes["log_gain"] < 0
+    n = len(rows)
     majority = np.maximum(below.sum(axis=1), (~below).sum(axis=1)) / n
     ends = []
     for cut in rows[["low", "high"]].iloc[0]:
@@ -110,10 +129,13 @@ RULED = Trial(outside, by_rule, worlds=STEPS, many=rule_at_once)
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
 def threshold(evidence: Evidence) -> Result:
     """The rule on models that it was not made on, at the better end of the published range."""
-    every, inside = models(evidence), by_family(evidence, True)
+    every = models(evidence)
+    inside = by_family(evidence, True)
     low, high = audit.published_thresholds(evidence)
     features, known = penultimate_features(evidence)
-    within = (V("threshold") >= low) & (V("threshold") <= high) & (V("below") > 0) & (V("above") < 0)
+    within = (
+        (V("threshold") >= low) & (V("threshold") <= high) & (V("below") > 0) & (V("above") < 0)
+    )
     fair = every[every["comparable"]]
     best = roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)
 
@@ -141,7 +163,10 @@ def threshold(evidence: Evidence) -> Result:
             "learned": audit.named_by_density(inside, high),
             "high": high,
             "shown": len(every),
-            "p": {term: slope(inside, both, term=term, errors="classical").p_value for term in ("rho", "n_layers")},
+            "p": {
+                term: slope(inside, both, term=term, errors="classical").p_value
+                for term in ("rho", "n_layers")
+            },
         },
     )
 
@@ -154,9 +179,16 @@ def ranks(rows: pd.DataFrame) -> Result:
 
 def association(rows: pd.DataFrame) -> Result:
     """ρ against the gain over some models, by ranks and by a line over log ρ."""
-    error = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf(0.975, rows["n_prompts"] - 1) / rows["gain"]
+    error = (
+        (rows["upper"] - rows["lower"])
+        / 2
+        / stats.t.ppf(0.975, rows["n_prompts"] - 1)
+        / rows["gain"]
+    )
     shown = rows.assign(log_rho=np.log(rows["rho"].astype(float)), error=error)
-    fit = fit_line(shown, "log_gain", ["log_rho"], scale=SCALE, se="error", sources=[PYTHIA, HUNT], seed=SEED)
+    fit = fit_line(
+        shown, "log_gain", ["log_rho"], scale=SCALE, se="error", sources=[PYTHIA, HUNT], seed=SEED
+    )
     return ranks(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
@@ -168,10 +200,17 @@ INSIDE = Trial(
     worlds_of_line("log_gain", "rho", DRIVES, kinds=IN_ONE_LAB, group=""),
     many=AT_ONCE,
 )
-OUTSIDE = Trial(partial(by_family, inside=False), ranks, worlds=worlds_of_line("log_gain", "rho", DRIVES), many=AT_ONCE)
+OUTSIDE = Trial(
+    partial(by_family, inside=False),
+    ranks,
+    worlds=worlds_of_line("log_gain", "rho", DRIVES),
+    many=AT_ONCE,
+)
 
 
-@CLAIM.finding("density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5))
+@CLAIM.finding(
+    "density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5)
+)
 def pythia(evidence: Evidence) -> Result:
     """Does the gain fall with ρ inside the family on which the rule was made?"""
     rows = by_family(evidence, True)
@@ -186,7 +225,9 @@ def others(evidence: Evidence) -> Result:
 
 def within_or_not(rows: pd.DataFrame) -> Result:
     """Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
-    r = correlation(rows["rho"], rows["outcome"], method="spearman", groups=rows["within"], seed=SEED)
+    r = correlation(
+        rows["rho"], rows["outcome"], method="spearman", groups=rows["within"], seed=SEED
+    )
     return Result.of(rows, {RANK.name: Estimate.of(r, p=r.p_permutation)}, table=None)
 
 
@@ -209,15 +250,22 @@ def of_the_pair(evidence: Evidence) -> pd.DataFrame:
 
 def by_prompts(rows: pd.DataFrame) -> Result:
     """Mean gains of the two models with t intervals."""
-    found = [one_sample(rows.loc[rows["model_id"] == model, "gain"], seed=SEED, resamples=1) for model in LEVELS]
+    found = [
+        one_sample(rows.loc[rows["model_id"] == model, "gain"], seed=SEED, resamples=1)
+        for model in LEVELS
+    ]
     dense, sparse = (Estimate(one.estimate, one.lower, one.upper) for one in found)
     apart = Estimate(found[0].estimate - found[1].estimate)
-    return Result(quantities={"difference": apart, DENSE: dense, SPARSE: sparse}, n_models=2, n_groups=1)
+    return Result(
+        quantities={"difference": apart, DENSE: dense, SPARSE: sparse}, n_models=2, n_groups=1
+    )
 
 
 def levels_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """`by_prompts` of many studies."""
-    dense, sparse = (means(outcomes["gain"][:, rows["model_id"].to_numpy() == model]) for model in LEVELS)
+    dense, sparse = (
+        means(outcomes["gain"][:, rows["model_id"].to_numpy() == model]) for model in LEVELS
+    )
     return {DENSE: dense, SPARSE: sparse}
 
 
@@ -226,12 +274,16 @@ BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
 PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", levels_at_once)
 
 
-@CLAIM.finding("pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2))
+@CLAIM.finding(
+    "pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2)
+)
 def pair(evidence: Evidence) -> Result:
     """The two models that the study names."""
     rows = models(evidence).set_index("model_id")
     words = {"dense": rows.loc[audit.DENSE], "sparse": rows.loc[audit.SPARSE]}
-    return by_prompts(of_the_pair(evidence)).adding(audit=audit.density_of_the_pair(evidence), words=words)
+    return by_prompts(of_the_pair(evidence)).adding(
+        audit=audit.density_of_the_pair(evidence), words=words
+    )
 
 
 if __name__ == "__main__":

@@ -37,10 +37,13 @@ from thermostats.studies.delia2026.stated_facts import TWIN
 
 SEED = 11
 MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5
-"""Share of pairs that flip under "it can", a change that is none, and the one that the claim states."""
+"""Share of pairs that flip under "it can", a change that is none, and the one that the claim
+states."""
 PARTS = ("geometric", "lower", "upper")
 """Columns of a pair's gains, after `base_` and `instruct_`."""
-SHARE, FLIPS, RATIO = V("share of pairs that flip"), V("pairs that flip"), V("ratio")
+SHARE = V("share of pairs that flip")
+FLIPS = V("pairs that flip")
+RATIO = V("ratio")
 CANNOT = Always(FLIPS.name, SHARE.upper < MOST_FLIPS)
 """A pair flips where both its 95% intervals exclude 1, on opposite sides."""
 MOVED = (RATIO.lower > 1) | (RATIO.upper < 1)
@@ -64,13 +67,15 @@ def related(evidence: Evidence) -> pd.DataFrame:
 
 def flips(true: pd.DataFrame) -> Result:
     """How many pairs flip, with the exact interval of their share."""
-    share, n = proportion(int(true["flips"].sum()), len(true)), Estimate(int(true["flips"].sum()))
+    share = proportion(int(true["flips"].sum()), len(true))
+    n = Estimate(int(true["flips"].sum()))
     found = {SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95%"), FLIPS.name: n}
     return Result(quantities=found, n_models=2 * len(true), n_groups=true["heritage"].nunique())
 
 
 def ratios(evidence: Evidence) -> pd.DataFrame:
-    """Log ratios of tuned to base by prompt, related pairs; `pairs`: how many intervals are given."""
+    """Log ratios of tuned to base by prompt, related pairs; `pairs`: how many intervals are
+    given."""
     table, true = pairs(evidence)
     return tuned_pairs.log_ratios(evidence, true).assign(pairs=len(table))
 
@@ -78,12 +83,16 @@ def ratios(evidence: Evidence) -> pd.DataFrame:
 def changes(rows: pd.DataFrame) -> Result:
     """The ratio of every pair, over categories of prompts; the largest change heads the finding.
 
-    Over prompts "supported" would be false in 28% of studies in which a category's prompts are alike.
+    Over prompts "supported" would be false in 28% of studies in which a category's prompts are
+    alike.
     """
-    found, level = [], 1 - 0.05 / int(rows["pairs"].iloc[0])
+    found = []
+    level = 1 - 0.05 / int(rows["pairs"].iloc[0])
     for model, own in rows.groupby("model_id", sort=False):
         d = one_sample(own["log_ratio"], groups=own["category"], level=level, seed=SEED)
-        found.append((model, *(float(np.exp(x)) for x in (d.estimate, d.lower, d.upper)), d.p_value))
+        found.append(
+            (model, *(float(np.exp(x)) for x in (d.estimate, d.lower, d.upper)), d.p_value)
+        )
     true = pd.DataFrame(found, columns=["model_id", "ratio", "ratio_lower", "ratio_upper", "p"])
     most = true.loc[np.log(true["ratio"]).abs().idxmax()]
     kind = f"t interval of the log ratio over categories of prompts, {100 * level:.1f}%"
@@ -93,13 +102,17 @@ def changes(rows: pd.DataFrame) -> Result:
         n_models=2 * len(true),
         n_groups=rows["heritage"].nunique(),
         rows={"pairs": true},
-        words={"most": most, "moved": int(((true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)).sum())},
+        words={
+            "most": most,
+            "moved": int(((true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)).sum()),
+        },
     )
 
 
 def changes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """The ratio of every pair in many studies."""
-    level, found = 1 - 0.05 / int(rows["pairs"].iloc[0]), []
+    level = 1 - 0.05 / int(rows["pairs"].iloc[0])
+    found = []
     for _, own in rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False):
         logs = by_group(outcomes["log_ratio"][:, own["place"]], own["category"])
         found.append({RATIO.name: exponential(means(logs, level=level))})
@@ -122,10 +135,13 @@ DESCENT = "tuning as branches of the tree of descent"
 
 
 def under_descent(true: pd.DataFrame) -> BranchChange | None:
-    """Pairs as branches from base to tuned model, each of which changes the log gain by a step of its own."""
+    """Pairs as branches from base to tuned model, each of which changes the log gain by a step of
+    its own."""
     if true.empty:
         return None
-    return change(*(np.log(true[f"{end}_geometric"].to_numpy(np.float64)) for end in ("base", "instruct")))
+    return change(
+        *(np.log(true[f"{end}_geometric"].to_numpy(np.float64)) for end in ("base", "instruct"))
+    )
 
 
 def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
@@ -133,8 +149,10 @@ def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
     return {} if found is None else {DESCENT: pd.DataFrame([vars(found)])}
 
 
-VIEWS, LEAST = Views(models=2), AtLeast(models=1)
-ACROSS, CHANGES = worlds_of_share("flips", 0.0, MOST_FLIPS), worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
+VIEWS = Views(models=2)
+LEAST = AtLeast(models=1)
+ACROSS = worlds_of_share("flips", 0.0, MOST_FLIPS)
+CHANGES = worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
 SIGN = Trial(related, flips, "", ACROSS, "pair", many=shares_of(SHARE.name, "flips", FLIPS.name))
 MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt", changes_at_once)
 
@@ -148,7 +166,9 @@ def sign(evidence: Evidence) -> Result:
 
     def draw(axes: Axes) -> None:
         ends = np.where(table["base_and_child"], "", " (not base and child)")
-        shown = table.assign(pair=[f"{short_name(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)])
+        shown = table.assign(
+            pair=[f"{short_name(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)]
+        )
         before, after = ([f"{when}_{part}" for part in PARTS] for when in ("base", "instruct"))
         slopes(shown, axes, before=before, after=after, label="pair")
         axes.set_ylabel("gain of the last block")
@@ -207,7 +227,9 @@ def magnitude(evidence: Evidence) -> Result:
     return changes(ratios(evidence)).adding(
         table=table,
         audit=tuned_pairs.gains_audit(evidence, table),
-        inference=Inference(fit, tables={"pairs": fit.table("pairs")} | of_branches(branches), statements=STATEMENTS),
+        inference=Inference(
+            fit, tables={"pairs": fit.table("pairs")} | of_branches(branches), statements=STATEMENTS
+        ),
         words={"related": true, "branches": branches},
     )
 

@@ -20,10 +20,18 @@ from thermostats.modelling.specification import between_labs, smallest_step
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy
 from thermostats.studies.delia2026.hierarchy import ORDER
-from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, TWIN, published_or_set, wide
+from thermostats.studies.delia2026.stated_facts import (
+    BENCHMARK,
+    LAST_GAIN_FILES,
+    TWIN,
+    published_or_set,
+    wide,
+)
 
-SEED, LEAST_BASES = 12, 2
-RATIO, BASES = V("ratio"), V("base models of the family with fewest")
+SEED = 12
+LEAST_BASES = 2
+RATIO = V("ratio")
+BASES = V("base models of the family with fewest")
 REVERSED = "clear reversals that share no model"
 RISES, FALLS = Each("steps", V(hierarchy.OVER_CATEGORIES).lower > 1), Some("steps", RATIO.upper < 1)
 """Over prompts "supported" would be false more often where prompts of a category are alike."""
@@ -39,7 +47,8 @@ CLAIM = Claim.read(__file__)
 def in_order(rows: pd.DataFrame) -> Result:
     """Every step; it is headed by the one of the lowest limit, and by the largest p."""
     order = hierarchy.steps(rows)
-    worst, bases = order.loc[order["ratio_lower"].idxmin()], rows[~rows["tuned"]].drop_duplicates("model_id")
+    worst = order.loc[order["ratio_lower"].idxmin()]
+    bases = rows[~rows["tuned"]].drop_duplicates("model_id")
     kind = f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f}%"
     ratio, lower, upper = (float(worst[name]) for name in ("ratio", "ratio_lower", "ratio_upper"))
     estimate = Estimate(ratio, lower, upper, kind, float(order["p"].max()), "one-sided p-value")
@@ -57,7 +66,8 @@ def in_order(rows: pd.DataFrame) -> Result:
 
 
 def steps_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Every step of models that met the same prompts, over prompts and over categories, of many studies."""
+    """Every step of models that met the same prompts, over prompts and over categories, of many
+    studies."""
     pairs = hierarchy.neighbours(rows)
     places = rows.assign(at=np.arange(len(rows))).pivot(
         index=["prompt_id", "category"], columns="model_id", values="at"
@@ -65,23 +75,43 @@ def steps_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     if places.isna().any(axis=None):
         raise UsageError("models of different prompts")
     gains = outcomes["log_gain"][:, places.to_numpy(np.int64)]
-    names, (codes, categories) = list(places.columns), pd.factorize(places.index.get_level_values("category"))
+    names, (codes, categories) = (
+        list(places.columns),
+        pd.factorize(places.index.get_level_values("category")),
+    )
     by_category = (codes[:, None] == np.arange(len(categories))) / np.bincount(codes)
     steps = []
     for low, high in pairs:
         apart = gains[..., names.index(high)] - gains[..., names.index(low)]
-        over = {RATIO.name: (apart, 0.05 / len(pairs)), hierarchy.OVER_CATEGORIES: (apart @ by_category, 0.05)}
-        steps.append({name: exponential(means(logs, level=1 - alpha)) for name, (logs, alpha) in over.items()})
+        over = {
+            RATIO.name: (apart, 0.05 / len(pairs)),
+            hierarchy.OVER_CATEGORIES: (apart @ by_category, 0.05),
+        }
+        steps.append(
+            {
+                name: exponential(means(logs, level=1 - alpha))
+                for name, (logs, alpha) in over.items()
+            }
+        )
     return {"steps": steps}
 
 
 def members_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """The same with reversals that share no model, and base models."""
-    found, pairs = steps_at_once(rows, outcomes), pd.DataFrame(hierarchy.neighbours(rows), columns=["lower", "higher"])
+    found = steps_at_once(rows, outcomes)
+    pairs = pd.DataFrame(hierarchy.neighbours(rows), columns=["lower", "higher"])
     upper = np.stack([step[RATIO.name].upper for step in found["steps"]], axis=1)
-    reversed_ = [hierarchy.replicated(pairs.assign(ratio_upper=of_study), rows) for of_study in upper]
-    bases = rows[~rows["tuned"].astype(bool)].drop_duplicates("model_id").groupby("place").size().min()
-    return {**found, REVERSED: counted(np.array(reversed_)), BASES.name: counted(np.full(len(upper), bases))}
+    reversed_ = [
+        hierarchy.replicated(pairs.assign(ratio_upper=of_study), rows) for of_study in upper
+    ]
+    bases = (
+        rows[~rows["tuned"].astype(bool)].drop_duplicates("model_id").groupby("place").size().min()
+    )
+    return {
+        **found,
+        REVERSED: counted(np.array(reversed_)),
+        BASES.name: counted(np.full(len(upper), bases)),
+    }
 
 
 @CLAIM.shared
@@ -91,7 +121,8 @@ def last_gains(evidence: Evidence) -> pd.DataFrame:
 
 
 def members(evidence: Evidence) -> pd.DataFrame:
-    """Logs of last gains of every measured model of the families, tuned ones too, by the place of the family."""
+    """Logs of last gains of every measured model of the families, tuned ones too, by the place of
+    the family."""
     tuned = evidence.table("models", variant="instruct")["model_id"]
     rows = hierarchy.placed(hierarchy.members(last_gains(evidence)))
     return rows.assign(tuned=rows["model_id"].isin(tuned))
@@ -115,16 +146,24 @@ def total_of_four(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.shared
 def fit_members(evidence: Evidence) -> Fit:
     """Gains of every measured model of the four families by model and category of prompts."""
-    return fit_benchmark(hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED)
+    return fit_benchmark(
+        hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED
+    )
 
 
-def in_order_together(evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]) -> Inference:
+def in_order_together(
+    evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]
+) -> Inference:
     """The fit, and whether all pairs (lower, higher) of models are in order together."""
 
     def rises(drawn: Mapping[str, Any]) -> Any:
-        return np.all([drawn[high] > drawn[low] for low, high in pairs if {low, high} <= set(drawn)], axis=0)
+        return np.all(
+            [drawn[high] > drawn[low] for low, high in pairs if {low, high} <= set(drawn)], axis=0
+        )
 
-    return Inference(fit_members(evidence), tables=("ranks", "shares"), statements={statement: rises})
+    return Inference(
+        fit_members(evidence), tables=("ranks", "shares"), statements={statement: rises}
+    )
 
 
 VIEWS = Views(models=4, groups=4)
@@ -142,7 +181,8 @@ FOUR = partial(TRIED, many=steps_at_once)
 def families(evidence: Evidence) -> Result:
     """Every measured model of the families, tuned ones too."""
     shown = members(evidence)
-    found, tuned = in_order(shown), shown.loc[shown["tuned"], "model_id"]
+    found = in_order(shown)
+    tuned = shown.loc[shown["tuned"], "model_id"]
     order = found.rows["steps"]
     untuned = order[~order["lower"].isin(tuned) & ~order["higher"].isin(tuned)]
     xlabel = "last gain, one point per prompt; tick: mean"
@@ -164,8 +204,10 @@ def families(evidence: Evidence) -> Result:
 
 def four_models(rows: pd.DataFrame, name: str) -> Result:
     """Order of the four models under one named gain."""
-    found, table = in_order(rows), wide(rows)[list(ORDER)]
-    order, means = found.rows["steps"], table.mean().sort_values(kind="stable")
+    found = in_order(rows)
+    table = wide(rows)[list(ORDER)]
+    order = found.rows["steps"]
+    means = table.mean().sort_values(kind="stable")
     xlabel = f"{name}, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=xlabel, log="x")
     words = {
@@ -179,25 +221,38 @@ def four_models(rows: pd.DataFrame, name: str) -> Result:
 
 
 @CLAIM.finding(
-    "models.last_gain", primary=Decide(RISES, FALLS), robustness=OF_MODELS, trial=FOUR(last_of_four), views=VIEWS
+    "models.last_gain",
+    primary=Decide(RISES, FALLS),
+    robustness=OF_MODELS,
+    trial=FOUR(last_of_four),
+    views=VIEWS,
 )
 def by_last_gain(evidence: Evidence) -> Result:
     """The four models of the abstract by last gain."""
-    rows, own = last_gains(evidence), last_of_four(evidence)
+    rows = last_gains(evidence)
+    own = last_of_four(evidence)
     again = (wide(rows[rows["source"] == TWIN]).mean() / wide(own).mean() - 1).dropna().abs()
     inference = in_order_together(evidence, OF_MODELS.statement, list(pairwise(ORDER)))
     return four_models(own, "last gain").adding(words={"again": again}, inference=inference)
 
 
-@CLAIM.finding("models.total_amplification", primary=Decide(RISES, FALLS), trial=FOUR(total_of_four), views=VIEWS)
+@CLAIM.finding(
+    "models.total_amplification",
+    primary=Decide(RISES, FALLS),
+    trial=FOUR(total_of_four),
+    views=VIEWS,
+)
 def by_total_amplification(evidence: Evidence) -> Result:
-    """Does the order hold of the same four models by the norm after the last block over that after the first?"""
+    """Does the order hold of the same four models by the norm after the last block over that after
+    the first?"""
     return four_models(total_of_four(evidence), "total amplification n_L/n_1")
 
 
 def of_every_universe(evidence: Evidence) -> pd.DataFrame:
-    """Last gains of all members and total amplification of the four, by prompt; `four`: the models of the abstract."""
-    last, total = members(evidence).assign(of="last"), total_of_four(evidence).assign(of="total")
+    """Last gains of all members and total amplification of the four, by prompt; `four`: the models
+    of the abstract."""
+    last = members(evidence).assign(of="last")
+    total = total_of_four(evidence).assign(of="total")
     rows = pd.concat([last, total], ignore_index=True)
     return rows.assign(outcome=rows["log_gain"], four=rows["model_id"].isin(ORDER))
 

@@ -7,7 +7,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    PUBLISHED,
+    Audit,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
@@ -15,21 +25,30 @@ from thermostats.modelling.classical.many import shares_of
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, log_axis, reference, scatter_labelled
 from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import CLEAN, HUNT, LAST_GAIN_FILES, PYTHIA, features_of, one_run_each
+from thermostats.studies.delia2026.stated_facts import (
+    CLEAN,
+    HUNT,
+    LAST_GAIN_FILES,
+    PYTHIA,
+    features_of,
+    one_run_each,
+)
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import gain_by_prompt, model_rows
 
 SEED = 13
 THRESHOLD = 0.2
 ALPHA = 0.05
-MISJUDGED, LEAST = 0.2, 5
+MISJUDGED = 0.2
+LEAST = 5
 WITH, WITHOUT = 0.4375, 1.0
 """Accuracies that the claim states; the null is that leaving the norm out changes nothing."""
 SIGNS = 0.8
 """Share of models whose side the norm changes under "artifact", against `MISJUDGED`."""
 ACCURACY = "accuracy without the norm"
 INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 95%"
-GAINED, LOST = V("models put right"), V("models put wrong")
+GAINED = V("models put right")
+LOST = V("models put wrong")
 RAISES = Decide((GAINED > LOST) & (V(ACCURACY).p < ALPHA), GAINED <= LOST)
 PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
@@ -40,7 +59,11 @@ CLAIM = Claim.read(__file__)
 def judged(evidence: Evidence) -> pd.DataFrame:
     """Whether the rule on ρ is right for each model and file, with and without the final norm."""
     rows = features_of(evidence, HUNT, PYTHIA, CLEAN)
-    table = rows[["model_id", "heritage", "source", "rho", "penultimate_gain", "normed_gain"]].dropna().copy()
+    table = (
+        rows[["model_id", "heritage", "source", "rho", "penultimate_gain", "normed_gain"]]
+        .dropna()
+        .copy()
+    )
     predicted = table["rho"] >= THRESHOLD
     table["right_without"] = predicted == (table["penultimate_gain"] < 1)
     table["right_with"] = predicted == (table["normed_gain"] < 1)
@@ -51,7 +74,9 @@ def judged(evidence: Evidence) -> pd.DataFrame:
 def both_ways(evidence: Evidence) -> pd.DataFrame:
     """Every model measured both ways, once."""
     rows = judged(evidence)
-    return pd.concat([rows[rows["source"] == source] for source in (PYTHIA, HUNT)]).drop_duplicates("model_id")
+    return pd.concat([rows[rows["source"] == source] for source in (PYTHIA, HUNT)]).drop_duplicates(
+        "model_id"
+    )
 
 
 def of_the_hunt(evidence: Evidence) -> pd.DataFrame:
@@ -64,7 +89,11 @@ def mcnemar(table: pd.DataFrame) -> Result:
     """Accuracy of the rule without the norm, McNemar's exact test against with it."""
     gained = int((table["right_without"] & ~table["right_with"]).sum())
     lost = int((~table["right_without"] & table["right_with"]).sum())
-    p = float(stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue) if gained + lost else 1.0
+    p = (
+        float(stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue)
+        if gained + lost
+        else 1.0
+    )
     without = proportion(int(table["right_without"].sum()), len(table))
     return Result.of(
         table,
@@ -79,8 +108,12 @@ def mcnemar(table: pd.DataFrame) -> Result:
 def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
     """McNemar's test, and the share put right."""
     without = classification_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
-    differ = table[table["right_without"] != table["right_with"]].assign(put_right=lambda rows: rows["right_without"])
-    fitted = partial(fit_share, differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED)
+    differ = table[table["right_without"] != table["right_with"]].assign(
+        put_right=lambda rows: rows["right_without"]
+    )
+    fitted = partial(
+        fit_share, differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED
+    )
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
@@ -88,7 +121,10 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
         axes.axvline(THRESHOLD, color=MUTED, linewidth=0.9, linestyle=":")
         scatter_labelled(table, axes, x="rho", y="penultimate_gain")
         log_axis(axes, "x")
-        axes.set(xlabel="head density ρ = H / d_h (dotted: threshold)", ylabel="gain without the final norm")
+        axes.set(
+            xlabel="head density ρ = H / d_h (dotted: threshold)",
+            ylabel="gain without the final norm",
+        )
 
     return mcnemar(table).adding(
         draw=draw,
@@ -121,20 +157,28 @@ def every(evidence: Evidence) -> Result:
 
 
 def known_both_ways(evidence: Evidence) -> pd.DataFrame:
-    """Models whose last block, in files with other prompts, was measured with the norm and without."""
+    """Models whose last block, in files with other prompts, was measured with the norm and
+    without."""
     if evidence.name == PUBLISHED:
         last = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES))
         known = both_ways(evidence)
-        known = known.assign(last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean()))
+        known = known.assign(
+            last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean())
+        )
     else:
         known = having(model_rows(evidence, "last_gain", incomparable=True), "heritage")
-    known = known.dropna(subset=["last_gain", "normed_gain"])[["model_id", "heritage", "last_gain", "normed_gain"]]
-    return known.assign(changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)).reset_index(drop=True)
+    known = known.dropna(subset=["last_gain", "normed_gain"])[
+        ["model_id", "heritage", "last_gain", "normed_gain"]
+    ]
+    return known.assign(
+        changes_sides=(known["last_gain"] < 1) != (known["normed_gain"] < 1)
+    ).reset_index(drop=True)
 
 
 def changed(known: pd.DataFrame) -> Result:
     """Share of models that change sides."""
-    n, share = int(known["changes_sides"].sum()), Estimate(None, 0.0, 1.0)
+    n = int(known["changes_sides"].sum())
+    share = Estimate(None, 0.0, 1.0)
     if len(known):
         share = Estimate.of(proportion(n, len(known)), "Clopper–Pearson exact interval, 95%")
     return Result.of(known, {"share that changes sides": share}, words={"changed": n})
@@ -165,7 +209,9 @@ def sign(evidence: Evidence) -> Result:
         reference(axes, 1.0, vertical=True)
         scatter_labelled(table, axes, x="penultimate_gain", y="normed_gain")
         log_axis(axes, "y")
-        axes.set(xlabel="penultimate gain, without the norm", ylabel="gain of the last block with it")
+        axes.set(
+            xlabel="penultimate gain, without the norm", ylabel="gain of the last block with it"
+        )
 
     apart = np.abs(np.log(table["normed_gain"] / table["penultimate_gain"]))
     factor = float(np.exp(np.median(apart)))

@@ -8,7 +8,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Audit,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
@@ -28,25 +37,33 @@ from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILE
 from thermostats.tables.model_rows import gain_by_prompt
 from thermostats.tables.schemas import NURSERY
 
-SEED, ROBUST, HALF = 14, 0.90, 0.5
+SEED = 14
+ROBUST = 0.90
+HALF = 0.5
 NEARLY_ALL, MOSTLY = 0.97, 0.8
-"""Declared sizes: mean share of prompts on the model's own side, and models' share of the variance."""
+"""Declared sizes: mean share of prompts on the model's own side, and models' share of the
+variance."""
 LEVEL = 0.95
 """Of the interval of that share."""
 FIGURE_7 = {"gain": "penultimate gain", "whose": "penultimate gain, Pythia family"}
 BY_MODEL = {"gain": "last gain", "whose": "last gain, all models measured by prompt"}
 OF_MEASURED = dict.fromkeys(("gain", "whose"), "last gain, models measured here")
-"""The gain, which is that of every set of evidence, and with it the models of the published rows."""
+"""The gain, which is that of every set of evidence, and with it the models of the published
+rows."""
 BY_PROMPT = "gain by prompt; tick: mean of the model"
 FEWEST = AtLeast(models=4)
 """Models measured here from which they have verdicts of their own."""
 NONE = 0.25
 """Share of models with prompts on both sides at which "every" is none, as for the bound of C02."""
-CROSSES, CROSSING = "models with prompts on both sides", "share of models with prompts on both sides"
+CROSSES = "models with prompts on both sides"
+CROSSING = "share of models with prompts on both sides"
 ANY = Always(CROSSES, V(CROSSING).upper < NONE)
-"""A model is against it with two prompts or more on the other side than most: one alone may be an accident."""
-SHARE, BETWEEN = "mean share of prompts on the model's own side", "models' share of the variance"
-KEEPS, MOST = Posterior(f"share > {ROBUST:g}"), Posterior(f"{BETWEEN} > {HALF:g}")
+"""A model is against it with two prompts or more on the other side than most: one alone may be an
+accident."""
+SHARE = "mean share of prompts on the model's own side"
+BETWEEN = "models' share of the variance"
+KEEPS = Posterior(f"share > {ROBUST:g}")
+MOST = Posterior(f"{BETWEEN} > {HALF:g}")
 CLAIM = Claim.read(__file__)
 
 
@@ -58,11 +75,14 @@ def logged(rows: pd.DataFrame) -> pd.DataFrame:
 @CLAIM.shared
 def published(evidence: Evidence) -> pd.DataFrame:
     """Last gains by prompt of the published files, one run a model, with categories."""
-    return logged(by_prompt.one_run_each(by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)))
+    return logged(
+        by_prompt.one_run_each(by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES))
+    )
 
 
 def of_the_family(evidence: Evidence) -> pd.DataFrame:
-    """Penultimate gains by prompt of the Pythia family; of other sets of evidence those of every model."""
+    """Penultimate gains by prompt of the Pythia family; of other sets of evidence those of every
+    model."""
     if evidence.name == PUBLISHED:
         return logged(gain_by_prompt(evidence, "penultimate_gain", PYTHIA))
     return logged(by_prompt.published_or_set(evidence, "penultimate_gain"))
@@ -74,12 +94,14 @@ def measured(evidence: Evidence) -> pd.DataFrame:
 
 
 def between(side: float) -> float:
-    """Models' share of the variance at which so many prompts lie on their model's side, levels being normal about 1."""
+    """Models' share of the variance at which so many prompts lie on their model's side, levels
+    being normal about 1."""
     return float(np.sin(np.pi * (side - HALF)) ** 2)
 
 
 def sides(rows: pd.DataFrame) -> Result:
-    """Mean over models of the share of prompts whose gain is on the side of 1 where the model's mean is."""
+    """Mean over models of the share of prompts whose gain is on the side of 1 where the model's
+    mean is."""
     rows = rows.assign(value=np.exp(rows["log_gain"]))
     mean = rows.groupby("model_id")["value"].transform("mean")
     agree = rows.assign(agrees=(rows["value"] < 1) == (mean < 1))
@@ -93,16 +115,23 @@ def sides(rows: pd.DataFrame) -> Result:
     table = table.sort_values("share_on_own_side", ignore_index=True)
     shares = table["share_on_own_side"].to_numpy(np.float64)
     average = float(shares.mean())
-    lower, upper, kind = average, average, "no interval: every model alike"
+    lower = average
+    upper = average
+    kind = "no interval: every model alike"
     if np.ptp(shares) > 0:
         lower, upper, kind = bca(shares, np.mean, level=LEVEL, seed=SEED)
     found = {SHARE: Estimate(average, lower, upper, f"{kind}, over models, {100 * LEVEL:.0f}%")}
-    return Result.of(table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares})
+    return Result.of(
+        table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares}
+    )
 
 
 def both_sides(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per model: `above` and `below`, its prompts on either side of 1, and whether both are two or more."""
-    by = rows.assign(above=rows["log_gain"] > 0, below=rows["log_gain"] <= 0).groupby(["model_id", "heritage"])
+    """One row per model: `above` and `below`, its prompts on either side of 1, and whether both are
+    two or more."""
+    by = rows.assign(above=rows["log_gain"] > 0, below=rows["log_gain"] <= 0).groupby(
+        ["model_id", "heritage"]
+    )
     table = by[["above", "below"]].sum().reset_index()
     return table.assign(crosses=table[["above", "below"]].min(axis=1) > ACCIDENTS)
 
@@ -116,7 +145,8 @@ def crossing(models: pd.DataFrame) -> Result:
 
 def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None) -> Result:
     """`sides` with its fit."""
-    found, sources = sides(rows), sorted(set(rows["source"]))
+    found = sides(rows)
+    sources = sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
     return found.adding(
         draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
@@ -139,7 +169,8 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
 
 
 def shares_of_models(rows: pd.DataFrame) -> Inference:
-    """The model of gains by models and categories of prompts, and its statement about the models' share."""
+    """The model of gains by models and categories of prompts, and its statement about the models'
+    share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
     fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
@@ -148,7 +179,8 @@ def shares_of_models(rows: pd.DataFrame) -> Inference:
 
 
 def parts(rows: pd.DataFrame) -> Result:
-    """How much of the variance of log gain lies between models, between prompts, and in their interplay."""
+    """How much of the variance of log gain lies between models, between prompts, and in their
+    interplay."""
     found = variance_components(rows, "log_gain", "model_id", "prompt_id", seed=SEED)
     named = {
         "share_of_variance": found.shares,
@@ -174,14 +206,17 @@ def parts_of_variance(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
 
 def sides_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """`sides` of many studies."""
-    gains, models = np.exp(outcomes["log_gain"]), pd.factorize(rows["model_id"])[0]
+    gains = np.exp(outcomes["log_gain"])
+    models = pd.factorize(rows["model_id"])[0]
     agrees = (gains < 1) == (by_group(gains, rows["model_id"]) < 1)[:, models]
     return {SHARE: resampled_means(by_group(agrees, rows["model_id"]), SEED)}
 
 
 def parts_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """`parts` of many studies; raises UsageError where a model lacks a prompt."""
-    places = rows.assign(place=np.arange(len(rows))).pivot(index="model_id", columns="prompt_id", values="place")
+    places = rows.assign(place=np.arange(len(rows))).pivot(
+        index="model_id", columns="prompt_id", values="place"
+    )
     if places.isna().any(axis=None):
         raise UsageError("models of different prompts")
     return {BETWEEN: shares_of_rows(outcomes["log_gain"][:, places.to_numpy(np.int64)], seed=SEED)}
@@ -192,8 +227,11 @@ PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 EVERY = worlds_of_share("crosses", 0.0, NONE)
 OF_SIDES = partial(Trial, test=sides, worlds=SIDES, many=sides_at_once)
 OF_PARTS = partial(Trial, test=parts, worlds=PARTS, many=parts_at_once)
-FAMILY, SIDED, SIDED_HERE = OF_SIDES(of_the_family, unit="model_id"), OF_SIDES(published), OF_SIDES(measured)
-SHARED, SHARED_HERE = OF_PARTS(published), OF_PARTS(measured)
+FAMILY = OF_SIDES(of_the_family, unit="model_id")
+SIDED = OF_SIDES(published)
+SIDED_HERE = OF_SIDES(measured)
+SHARED = OF_PARTS(published)
+SHARED_HERE = OF_PARTS(measured)
 VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
@@ -204,11 +242,15 @@ def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     result = crossing(both_sides(rows))
     draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT)
     models = result.table
-    assert models is not None  # noqa: S101 (of every result of models)
-    return result.adding(draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])})
+    assert models is not None  # noqa: S101
+    return result.adding(
+        draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])}
+    )
 
 
-OF_EVERY = partial(Trial, test=crossing, unit="", worlds=EVERY, many=shares_of(CROSSING, "crosses", CROSSES))
+OF_EVERY = partial(
+    Trial, test=crossing, unit="", worlds=EVERY, many=shares_of(CROSSING, "crosses", CROSSES)
+)
 OF_FAMILY = OF_EVERY(lambda evidence: both_sides(of_the_family(evidence)))
 OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
 
@@ -221,39 +263,56 @@ def every_prompt_of_pythia(evidence: Evidence) -> Result:
 
 @CLAIM.finding("every_prompt.last_gain", primary=ANY, trial=OF_LAST, views=OTHERS)
 def every_prompt_of_last_gains(evidence: Evidence) -> Result:
-    """Is the side the same over all prompts, for every model whose last gain was published by prompt?"""
+    """Is the side the same over all prompts, for every model whose last gain was published by
+    prompt?"""
     return every_prompt(published(evidence), BY_MODEL)
 
 
-@CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=FAMILY, views=VIEWS)
+@CLAIM.finding(
+    "own_side.penultimate_gain",
+    primary=Above(SHARE, ROBUST),
+    robustness=KEEPS,
+    trial=FAMILY,
+    views=VIEWS,
+)
 def of_pythia(evidence: Evidence) -> Result:
     """Is it in the Pythia family of figure 7?"""
     rows = of_the_family(evidence)
     return own_side(rows, FIGURE_7, audit.figure_7_audit(evidence, rows))
 
 
-@CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS)
+@CLAIM.finding(
+    "own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS
+)
 def of_last_gains(evidence: Evidence) -> Result:
-    """Is the gain of most prompts on the model's own side, in every model whose last gain was published by prompt?"""
+    """Is the gain of most prompts on the model's own side, in every model whose last gain was
+    published by prompt?"""
     figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
     return own_side(published(evidence), BY_MODEL, figures)
 
 
-@CLAIM.finding("variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS)
+@CLAIM.finding(
+    "variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS
+)
 def variance(evidence: Evidence) -> Result:
     """Parts of the variance of the same gains."""
     return parts_of_variance(published(evidence), BY_MODEL)
 
 
-@CLAIM.finding("entropy", primary=Decide(NEVER, NEVER))  # no Trial: the rule has no side to be wrong on
+@CLAIM.finding(
+    "entropy", primary=Decide(NEVER, NEVER)
+)  # no Trial: the rule has no side to be wrong on
 def entropy(evidence: Evidence) -> Result:
-    """The study's own test of one model's input: gain with the final norm against entropy over few prompts."""
+    """The study's own test of one model's input: gain with the final norm against entropy over few
+    prompts."""
     table = audit.of_one_model(evidence)
     r = stats.pearsonr(table["value"], table["entropy"])
     ends = r.confidence_interval()
     kind = "Fisher-z confidence interval, 95%, unit: the prompt"
     return Result(
-        quantities={"correlation": Estimate(float(r.statistic), float(ends.low), float(ends.high), kind)},
+        quantities={
+            "correlation": Estimate(float(r.statistic), float(ends.low), float(ends.high), kind)
+        },
         n_models=1,
         n_groups=1,
         table=table,
@@ -262,13 +321,17 @@ def entropy(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE)
+@CLAIM.finding(
+    "own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE
+)
 def of_measured(evidence: Evidence) -> Result:
     """Models measured here."""
     return own_side(measured(evidence), OF_MEASURED)
 
 
-@CLAIM.finding("variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE)
+@CLAIM.finding(
+    "variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE
+)
 def variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
     return parts_of_variance(measured(evidence), OF_MEASURED)

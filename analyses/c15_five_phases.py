@@ -14,7 +14,8 @@ from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.nursery.study_rows import at_the_end
 from thermostats.tables.schemas import NURSERY
 
-SAID, RIVAL = 5, 3
+SAID = 5
+RIVAL = 3
 MARGIN = 6.0
 """A model prefers one number of pieces where its BIC is lower by as much."""
 MOSTLY, HALF = 0.9, 0.5
@@ -24,7 +25,8 @@ LEAST_JUDGED = 6
 """Models without which no share has an exact 95% interval above one half."""
 START = "step00000"
 SEED = 15
-ENOUGH, SHARE = V("models that prefer either") >= LEAST_JUDGED, V("share that prefers five")
+ENOUGH = V("models that prefer either") >= LEAST_JUDGED
+SHARE = V("share that prefers five")
 ANY = AtLeast(models=1)
 MOST = Decide(ENOUGH & (SHARE.lower > HALF), ENOUGH & (SHARE.upper < HALF))
 
@@ -32,7 +34,8 @@ CLAIM = Claim.read(__file__)
 
 
 def curves(rows: pd.DataFrame) -> pd.DataFrame:
-    """Anisotropy by model and layer, mean over prompts, of models deep enough to show five pieces."""
+    """Anisotropy by model and layer, mean over prompts, of models deep enough to show five
+    pieces."""
     rows = rows[rows["anisotropy"].notna() & (rows["layer"].astype(float) > 0)]
     mean = rows.groupby(["model_id", "heritage", "layer"], as_index=False)["anisotropy"].mean()
     deep = mean.groupby("model_id")["layer"].transform("size") >= LEAST_LAYERS
@@ -40,19 +43,23 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def preferences(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per model: fall of BIC from three pieces to five, the number of the lowest BIC, and what it prefers."""
+    """One row per model: fall of BIC from three pieces to five, the number of the lowest BIC, and
+    what it prefers."""
     rows = []
     for (model, heritage), curve in table.groupby(["model_id", "heritage"]):
         found = phases(curve["layer"], curve["anisotropy"])
         gain = found[RIVAL].bic - found[SAID].bic
         prefers = SAID if gain >= MARGIN else RIVAL if gain <= -MARGIN else 0
         rows.append((model, heritage, gain, min(found, key=lambda k: found[k].bic), prefers))
-    return pd.DataFrame(rows, columns=["model_id", "heritage", "bic_gain_of_five", "best_number", "prefers"])
+    return pd.DataFrame(
+        rows, columns=["model_id", "heritage", "bic_gain_of_five", "best_number", "prefers"]
+    )
 
 
 def shares(decided: pd.DataFrame) -> Result:
     """The share of models that prefer five among those that prefer either."""
-    n, share = len(decided), Estimate(None, 0.0, 1.0)
+    n = len(decided)
+    share = Estimate(None, 0.0, 1.0)
     if n:
         k = proportion(int(decided["five"].sum()), n)
         share = Estimate.of(k, "Clopper–Pearson exact interval, 95%", k.p_value)
@@ -61,28 +68,45 @@ def shares(decided: pd.DataFrame) -> Result:
 
 def either(models: pd.DataFrame) -> pd.DataFrame:
     """Models that prefer one of the two, and whether it is five."""
-    return models[models["prefers"] > 0].assign(five=lambda rows: rows["prefers"] == SAID).reset_index(drop=True)
+    return (
+        models[models["prefers"] > 0]
+        .assign(five=lambda rows: rows["prefers"] == SAID)
+        .reset_index(drop=True)
+    )
 
 
 def named(models: pd.DataFrame) -> pd.DataFrame:
     """What every model prefers, in words with how many do."""
-    words = models["prefers"].map({SAID: f"prefers {SAID} pieces", RIVAL: f"prefers {RIVAL} pieces", 0: "fits either"})
-    return models[["model_id"]].assign(prefers=words + " (" + words.map(words.value_counts()).astype(str) + ")")
+    words = models["prefers"].map(
+        {SAID: f"prefers {SAID} pieces", RIVAL: f"prefers {RIVAL} pieces", 0: "fits either"}
+    )
+    return models[["model_id"]].assign(
+        prefers=words + " (" + words.map(words.value_counts()).astype(str) + ")"
+    )
 
 
-def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None) -> Result:
+def judged(
+    table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None
+) -> Result:
     """`shares` of models with their curves; `start`: the same models before training."""
     decided = either(models)
     fitted = partial(fit_share, decided, "five", sources=sources, seed=SEED)
-    shown, five = models, int(decided["five"].sum())
+    shown = models
+    five = int(decided["five"].sum())
     if start is not None:
-        shown = models.merge(start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left")
+        shown = models.merge(
+            start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left"
+        )
     return Result.of(
         models,
         shares(decided).quantities,
         table=shown,
-        draw=drawing(lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"),
-        inference=Inference(later=fitted if len(decided) >= LEAST_JUDGED else None, tables=("groups",)),
+        draw=drawing(
+            lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"
+        ),
+        inference=Inference(
+            later=fitted if len(decided) >= LEAST_JUDGED else None, tables=("groups",)
+        ),
         words={
             "five": five,
             "three": len(decided) - five,
@@ -96,7 +120,8 @@ def judged(table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start:
 
 @CLAIM.shared
 def known(evidence: Evidence, here: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Curves and preferences of models that others trained, or of those trained here at the end of training."""
+    """Curves and preferences of models that others trained, or of those trained here at the end of
+    training."""
     rows = at_the_end(evidence, "layers") if here else evidence.table("layers")
     table = ANY.of(curves(rows), least=LEAST_LAYERS)
     return table, preferences(table)
@@ -113,14 +138,20 @@ OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 
 
-@CLAIM.finding("phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=OTHERS)
+@CLAIM.finding(
+    "phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=OTHERS
+)
 def others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
     rows, (table, models) = evidence.table("layers"), known(evidence, False)
-    return judged(table, models, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"])))
+    return judged(
+        table, models, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"]))
+    )
 
 
-@CLAIM.finding("phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=HERE)
+@CLAIM.finding(
+    "phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=HERE
+)
 def trained(evidence: Evidence) -> Result:
     """Models trained here, at the end of training and before it."""
     table, models = known(evidence, True)

@@ -5,7 +5,16 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Inference, Result, Trial
+from thermostats.claims.claim import (
+    POOLED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Trial,
+)
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
@@ -17,10 +26,13 @@ from thermostats.studies.delia2026.gains_of_claims import follows
 from thermostats.studies.nursery.study_rows import at_the_end
 from thermostats.tables.schemas import NURSERY
 
-SEED, ENOUGH = 16, AtLeast(models=24)
+SEED = 16
+ENOUGH = AtLeast(models=24)
 EVERY_MODEL, MOSTLY, HALF = 1.0, 0.9, 0.5
-"""Shares of models that show the pattern: as the study has it, as declared for models trained here, of the null."""
-SHARE, SHOWN = V("share of models that show the pattern"), V("models that show the pattern")
+"""Shares of models that show the pattern: as the study has it, as declared for models trained here,
+of the null."""
+SHARE = V("share of models that show the pattern")
+SHOWN = V("models that show the pattern")
 CLAIM = Claim.read(__file__)
 
 
@@ -41,7 +53,9 @@ def of_the_study(evidence: Evidence, measure: Case) -> pd.DataFrame:
     """The study's own model: a row, and whether any definition of L* shows the pattern."""
     curve, layers, model = maps.published(evidence)
     shows = bool(maps.before_and_after(curve, layers, measure.column)["shows_it"].any())
-    return pd.DataFrame([{"model_id": model["model_id"], "heritage": model["heritage"], "shows_it": shows}])
+    return pd.DataFrame(
+        [{"model_id": model["model_id"], "heritage": model["heritage"], "shows_it": shows}]
+    )
 
 
 def of_training(evidence: Evidence, measure: Case) -> pd.DataFrame:
@@ -69,9 +83,15 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
     curve, layers, model = maps.published(evidence)
     table = maps.before_and_after(curve, layers, measure.column)
     sliced = maps.not_W_V(evidence)
-    judged = pd.DataFrame({"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]})
+    judged = pd.DataFrame(
+        {"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]}
+    )
     found = shares(of_the_study(evidence, measure)).quantities
-    labels = {"y": measure.column, "model": model["model_id"], "ylabel": f"{measure.words}, mean over edges"}
+    labels = {
+        "y": measure.column,
+        "model": model["model_id"],
+        "ylabel": f"{measure.words}, mean over edges",
+    }
     audit, lost, every = maps.maps_audit(evidence, layers)
 
     return Result(
@@ -106,16 +126,19 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
     trial=TRIED,
 )
 def trained(evidence: Evidence, measure: Case) -> Result:
-    """Models trained here, with the right W_V; models measured here that others trained are shown."""
+    """Models trained here, with the right W_V; models measured here that others trained are
+    shown."""
     table = of_training(evidence, measure)
-    found, every = shares(table), evidence.named(POOLED)
+    found = shares(table)
+    every = evidence.named(POOLED)
     others = maps.by_layer(every.table("attention", variant="exact"))
     middle = maps.over_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
     return found.adding(
         draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         inference=Inference(
-            later=partial(fit_share, table, "shows_it", sources=[NURSERY], seed=SEED), tables=("groups",)
+            later=partial(fit_share, table, "shows_it", sources=[NURSERY], seed=SEED),
+            tables=("groups",),
         ),
         words={
             "shown": found.quantities[SHOWN.name].value,

@@ -8,7 +8,16 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import Always, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
 from thermostats.modelling.classical.association import power_law, slope
@@ -22,10 +31,12 @@ from thermostats.studies.delia2026.curves import attention_and_mlp, gain_by_size
 from thermostats.studies.delia2026.gains_of_claims import follows
 
 STATED, MARGIN, SCATTER = 0.35, 0.10, 0.35
-"""The exponent, how far off it is another, and the SD of log gains about the line that makes the stated ± 0.079."""
+"""The exponent, how far off it is another, and the SD of log gains about the line that makes the
+stated ± 0.079."""
 ALWAYS, HALF = 1.0, 0.5
 """Shares of models as claimed and under the null."""
-SEED, ALPHA = 17, 0.05
+SEED = 17
+ALPHA = 0.05
 SCALE = 1.0
 """Last MLP gains that differ by a factor e over one SD of size would be no surprise."""
 SUB_BLOCKS = ("layers.gain_attention", "layers.gain_mlp")
@@ -34,10 +45,12 @@ PARTS = ("exponent", "attention", "last_mlp")
 INTERVAL = "Clopper–Pearson exact interval over models, 95%"
 EXPONENT = V("exponent")
 WITHIN = (EXPONENT.lower >= STATED - MARGIN) & (EXPONENT.upper <= STATED + MARGIN)
-EXCLUDED, HOLDS = EXPONENT.p <= ALPHA, EXPONENT.p > ALPHA
+EXCLUDED = EXPONENT.p <= ALPHA
+HOLDS = EXPONENT.p > ALPHA
 AS_STATED = Posterior(
     f"exponent within {STATED:g} ± {MARGIN:g}",
-    draws=(V("slope on log_params") >= STATED - MARGIN) & (V("slope on log_params") <= STATED + MARGIN),
+    draws=(V("slope on log_params") >= STATED - MARGIN)
+    & (V("slope on log_params") <= STATED + MARGIN),
 )
 MOST = V("share of models").lower > HALF
 EXPANDS = Posterior("share > 0.5", draws=V("share") > 0.5)
@@ -46,7 +59,8 @@ CLAIM = Claim.read(__file__)
 
 def every(rows: pd.DataFrame, column: str, counterexamples: str) -> Result:
     """The share of models of which a column is true, and how many are against it."""
-    k, n = int(rows[column].sum()), len(rows)
+    k = int(rows[column].sum())
+    n = len(rows)
     share = Estimate.of(proportion(k, n), INTERVAL)
     return Result.of(rows, {"share of models": share, counterexamples: Estimate(n - k)})
 
@@ -64,7 +78,12 @@ def line(last: pd.DataFrame) -> Result:
     """The exponent of a power law, by HC3."""
     found = slope(last, "log_gain ~ log_params", against=STATED)
     return Result.of(
-        last, {"exponent": Estimate.of(found, f"{found.interval}, 95%", found.p_value, "p of the stated exponent")}
+        last,
+        {
+            "exponent": Estimate.of(
+                found, f"{found.interval}, 95%", found.p_value, "p of the stated exponent"
+            )
+        },
     )
 
 
@@ -72,15 +91,19 @@ def line_at_once(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, M
     """`line` of many studies."""
     x = np.column_stack([np.ones(len(last)), last["log_params"].to_numpy(np.float64)])
     inverse = np.linalg.inv(x.T @ x)
-    leverage, weights = np.einsum("ij,jk,ik->i", x, inverse, x), (inverse @ x.T)[1]
-    exponent, df = outcomes["log_gain"] @ weights, len(last) - 2
+    leverage = np.einsum("ij,jk,ik->i", x, inverse, x)
+    weights = (inverse @ x.T)[1]
+    exponent = outcomes["log_gain"] @ weights
+    df = len(last) - 2
     left = outcomes["log_gain"] - outcomes["log_gain"] @ x @ inverse @ x.T
     error = np.linalg.norm(weights * left / (1 - leverage), axis=1)
-    half, p = stats.t.ppf(0.975, df) * error, 2 * stats.t.sf(np.abs(exponent - STATED) / error, df)
+    half = stats.t.ppf(0.975, df) * error
+    p = 2 * stats.t.sf(np.abs(exponent - STATED) / error, df)
     return {EXPONENT.name: Many(exponent, exponent - half, exponent + half, p)}
 
 
-CONTRACTS, EXPANDED = "models with a block at or above 1", "models that do not expand"
+CONTRACTS = "models with a block at or above 1"
+EXPANDED = "models that do not expand"
 WORLDS = worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER)
 LINE = Trial(last_blocks, line, "model_id", WORLDS, many=line_at_once)
 contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
@@ -100,7 +123,8 @@ ATTENTION, MLP = (
 @CLAIM.overall(all_of=PARTS)
 def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The three parts together."""
-    layers, last = gains.by_layer(evidence), last_blocks(evidence)
+    layers = gains.by_layer(evidence)
+    last = last_blocks(evidence)
     words = {name: found[name] for name in PARTS} | {
         "layers": layers,
         "breaking": layers[layers["gain_attention"] >= 1],
@@ -123,19 +147,32 @@ def exponent(evidence: Evidence) -> Result:
     last = last_blocks(evidence)
     found = power_law(last["n_params"], last["gain_mlp"], against=STATED)
     least = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
-    fit = fit_line(last, "log_gain", ["log_params"], scale=SCALE, group=None, sources=[gains.SCALING], seed=SEED)
+    fit = fit_line(
+        last,
+        "log_gain",
+        ["log_params"],
+        scale=SCALE,
+        group=None,
+        sources=[gains.SCALING],
+        seed=SEED,
+    )
     return line(last).adding(
         draw=partial(gain_by_size, last=last, law=found, stated=STATED),
         inference=Inference(fit, tables=("rows",)),
         audit=gains.exponent_audit(evidence, least),
-        words={"line": least, "stated": STATED, "without": (found.smallest_without_one, found.largest_without_one)},
+        words={
+            "line": least,
+            "stated": STATED,
+            "without": (found.smallest_without_one, found.largest_without_one),
+        },
     )
 
 
 @CLAIM.finding("attention", primary=Always(CONTRACTS, MOST), trial=ATTENTION, views=VIEWS)
 def attention(evidence: Evidence) -> Result:
     """Is every attention gain below 1?"""
-    layers, last = gains.by_layer(evidence), last_blocks(evidence)
+    layers = gains.by_layer(evidence)
+    last = last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
     again = evidence.table("layers", source=gains.FFN)
     return contracting(last).adding(
@@ -150,13 +187,20 @@ def attention(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("last_mlp", primary=Always(EXPANDED, MOST), robustness=EXPANDS, trial=MLP, views=VIEWS)
+@CLAIM.finding(
+    "last_mlp", primary=Always(EXPANDED, MOST), robustness=EXPANDS, trial=MLP, views=VIEWS
+)
 def last_mlp(evidence: Evidence) -> Result:
     """Is the last MLP's gain above 1 in every model?"""
-    layers, last = gains.by_layer(evidence), last_blocks(evidence)
+    layers = gains.by_layer(evidence)
+    last = last_blocks(evidence)
     later = partial(fit_share, last, "expands", group=None, sources=[gains.SCALING], seed=SEED)
-    others = layers.merge(last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id")
-    largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax()].merge(last, on=["model_id", "layer"])
+    others = layers.merge(
+        last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id"
+    )
+    largest = layers.loc[layers.groupby("model_id")["gain_mlp"].idxmax()].merge(
+        last, on=["model_id", "layer"]
+    )
     ylabel = "MLP gain, output over normed input"
     return expanding(last).adding(
         table=last[["model_id", "gain_mlp"]],

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
@@ -26,11 +35,15 @@ from thermostats.tables.schemas import NURSERY
 SEED, RESAMPLES, FEWER, FEWEST = 18, 4999, 999, 299
 """Resamples of the finding, of its companion, and in simulated worlds."""
 NATS = 1.0
-"""Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be no surprise."""
-ALPHA, NEGLIGIBLE = 0.05, 0.1
+"""Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be
+no surprise."""
+ALPHA = 0.05
+NEGLIGIBLE = 0.1
 MOVES, APART = 0.3, -0.5
-"""Declared sizes (null: 0): a correlation inside models, and that of being a cliché with entropy, as the file's d."""
-RHO, APART_BY = V("mean correlation"), V("difference of mean entropies")
+"""Declared sizes (null: 0): a correlation inside models, and that of being a cliché with entropy,
+as the file's d."""
+RHO = V("mean correlation")
+APART_BY = V("difference of mean entropies")
 POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
 SLOPE = Posterior("slope > 0")
 LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
@@ -86,24 +99,37 @@ def measured(evidence: Evidence) -> pd.DataFrame:
 
 def inside(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Result:
     """Mean Spearman correlation over prompts inside models, of prompts that all models have."""
-    x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows, "log_gain").dropna()
+    x = by_prompt.wide(rows, "entropy").dropna()
+    y = by_prompt.wide(rows, "log_gain").dropna()
     found = within_correlation(x, y, seed=SEED, resamples=resamples)
     rho = Estimate.of(found, f"{found.interval}, 95%", found.p_value)
     words = {"n": found.n, "by_model": found.by_model}
-    return Result(quantities={RHO.name: rho}, n_models=x.shape[1], n_groups=rows["heritage"].nunique(), words=words)
+    return Result(
+        quantities={RHO.name: rho},
+        n_models=x.shape[1],
+        n_groups=rows["heritage"].nunique(),
+        words=words,
+    )
 
 
 def inside_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """`inside` of many studies."""
-    place = by_prompt.wide(rows.assign(place=np.arange(len(rows))), "place").dropna().to_numpy(np.int64)
+    place = (
+        by_prompt.wide(rows.assign(place=np.arange(len(rows))), "place").dropna().to_numpy(np.int64)
+    )
     x = rows["entropy"].to_numpy(np.float64)[place]
-    return {RHO.name: within_correlations(x, outcomes["log_gain"][:, place], seed=SEED, resamples=FEWEST)}
+    return {
+        RHO.name: within_correlations(
+            x, outcomes["log_gain"][:, place], seed=SEED, resamples=FEWEST
+        )
+    }
 
 
 def correlation(rows: pd.DataFrame, whose: str) -> Result:
     """`inside` by model, and by Pearson."""
     result = inside(rows)
-    x, y = by_prompt.wide(rows, "entropy").dropna(), by_prompt.wide(rows).dropna()
+    x = by_prompt.wide(rows, "entropy").dropna()
+    y = by_prompt.wide(rows).dropna()
     linear = within_correlation(x, y, method="pearson", seed=SEED, resamples=FEWER)
     table = result.words["by_model"].rename_axis("model_id").reset_index()
     labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"]
@@ -159,14 +185,22 @@ def of_benchmark(evidence: Evidence) -> Result:
 @CLAIM.finding("entropy.without_nonsense", primary=POSITIVE, trial=SENSIBLE, views=OTHERS)
 def without_category(evidence: Evidence) -> Result:
     """Base models without the category of the highest entropy."""
-    return correlation(sensible(evidence), f"base models, without the category {highest(one_each(evidence))}")
+    return correlation(
+        sensible(evidence), f"base models, without the category {highest(one_each(evidence))}"
+    )
 
 
 def by_kind(evidence: Evidence) -> pd.DataFrame:
     """Entropy of clichés and novel prompts, each averaged over models."""
-    prompts = one_each(evidence).groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
+    prompts = (
+        one_each(evidence).groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
+    )
     two = prompts[prompts["category"].isin(["Cliche", "Novel"])].reset_index(drop=True)
-    return two.assign(cliche=(two["category"] == "Cliche").astype(float), model_id="every model", heritage="prompts")
+    return two.assign(
+        cliche=(two["category"] == "Cliche").astype(float),
+        model_id="every model",
+        heritage="prompts",
+    )
 
 
 def apart(two: pd.DataFrame) -> Result:
@@ -190,10 +224,13 @@ KINDS = Trial(by_kind, apart, "prompt_id", BY_KIND, "prompt", apart_at_once)
 @CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), robustness=LESS, trial=KINDS)
 def cliches(evidence: Evidence) -> Result:
     """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
-    every, two = one_each(evidence), by_kind(evidence)
+    every = one_each(evidence)
+    two = by_kind(evidence)
     prompts = every.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
     two = two.assign(model_id=two["prompt_id"])
-    fit = fit_line(two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED)
+    fit = fit_line(
+        two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED
+    )
     every_prompt = prompts.assign(heritage="prompts")
     xlabel = "entropy in nats, one point per prompt, mean over models; tick: mean"
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
@@ -201,17 +238,33 @@ def cliches(evidence: Evidence) -> Result:
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
-        draw=drawing(strip_by_group, every_prompt, value="entropy", group="category", null=None, xlabel=xlabel),
+        draw=drawing(
+            strip_by_group,
+            every_prompt,
+            value="entropy",
+            group="category",
+            null=None,
+            xlabel=xlabel,
+        ),
         inference=Inference(fit, tables={"prompts": shown}),
         audit=entropies.cliche_audit(evidence, rows(evidence)),
     )
 
 
-@CLAIM.finding("entropy.measured", primary=POSITIVE, robustness=SLOPE, evidence=MEASURED, needs=ENOUGH, trial=HERE)
+@CLAIM.finding(
+    "entropy.measured",
+    primary=POSITIVE,
+    robustness=SLOPE,
+    evidence=MEASURED,
+    needs=ENOUGH,
+    trial=HERE,
+)
 def of_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
     own = measured(evidence)
-    return correlation(own, "models measured here").adding(inference=slopes_inside_models(own, highest(own)))
+    return correlation(own, "models measured here").adding(
+        inference=slopes_inside_models(own, highest(own))
+    )
 
 
 if __name__ == "__main__":

@@ -11,43 +11,79 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import PUBLISHED, Claim, Estimate, Evidence, Finding, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    PUBLISHED,
+    Claim,
+    Estimate,
+    Evidence,
+    Finding,
+    Inference,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.finding import FittedModel
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import one_sample
-from thermostats.modelling.classical.many import Many, by_group, correlations, counted, exponential, means
+from thermostats.modelling.classical.many import (
+    Many,
+    by_group,
+    correlations,
+    counted,
+    exponential,
+    means,
+)
 from thermostats.modelling.lines import fit_line
-from thermostats.plots.general import drawing, forest, log_axis, reference, scatter_labelled, strip_by_group
+from thermostats.plots.general import (
+    drawing,
+    forest,
+    log_axis,
+    reference,
+    scatter_labelled,
+    strip_by_group,
+)
 from thermostats.studies.delia2026 import gains_of_claims as anomalies
 from thermostats.studies.delia2026.curves import trace_by_norm
 from thermostats.studies.delia2026.gains_of_claims import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, GPTJ, fit_last_gains, published_or_set
+from thermostats.studies.delia2026.stated_facts import (
+    BENCHMARK,
+    GPT2,
+    GPTJ,
+    fit_last_gains,
+    published_or_set,
+)
 from thermostats.studies.nursery.study_rows import trained_unembeddings
 from thermostats.tables.schemas import NURSERY
 
-SEED, ALPHA, TWOFOLD = 19, 0.05, 2.0
+SEED = 19
+ALPHA = 0.05
+TWOFOLD = 2.0
 MARGIN = 1.1
 """Changes of the norm by less than this factor count as none."""
 SMALL, CLEAR = 0.8, -0.7
-"""Declared sizes: a last gain where one dampens (null: 1), and a correlation that halves the variance (null: 0)."""
+"""Declared sizes: a last gain where one dampens (null: 1), and a correlation that halves the
+variance (null: 0)."""
 SCALE, BETWEEN = 0.25, 0.5
-"""Prior scales of log gains: of prompts of one model, a factor 1.3, and of models of different labs, 1.6."""
+"""Prior scales of log gains: of prompts of one model, a factor 1.3, and of models of different
+labs, 1.6."""
 FAMILIES = {GPT2: "gpt2", GPTJ: "gpt-j"}
 VIEW = Views(models=1)
 LEAST_CATEGORIES = 3
 """Categories of prompts of which a mean has an interval."""
 PARTS_OF = ("estimate", "lower", "upper", "p")
 LEAST, LEAST_LINE, MOST_EXACT = 4, 5, 8
-"""Models that a correlation takes, that a line takes, and up to which p is exact over all permutations."""
+"""Models that a correlation takes, that a line takes, and up to which p is exact over all
+permutations."""
 ENOUGH = AtLeast(models=24)
 PARTS = ("opt", "unembedding", "llama")
 APART = ("layer_norm", "parallel_block", "silent_exit", "unembedding_trained")
 SHOWN = ("estimand", "verdict", "estimate", "lower", "upper")
 NEGATIVE = Decide(
-    (V("models") >= LEAST) & (V("r") < 0) & (V("r").p < ALPHA), (V("models") >= LEAST) & (V("r").lower > 0)
+    (V("models") >= LEAST) & (V("r") < 0) & (V("r").p < ALPHA),
+    (V("models") >= LEAST) & (V("r").lower > 0),
 )
 FALLS = Posterior("slope on the log norm < 0", draws=V("slope on log_norm") < 0)
 
@@ -61,11 +97,17 @@ def gains(evidence: Evidence) -> pd.DataFrame:
 
 
 def of(evidence: Evidence, column: str, value: str) -> pd.DataFrame:
-    """Gains by prompt of one model, or of one file; of other sets of evidence of the family that the file is about."""
+    """Gains by prompt of one model, or of one file; of other sets of evidence of the family that
+    the file is about."""
     rows = gains(evidence)
     if column == "source" and evidence.name != PUBLISHED:
-        column, value = "family", FAMILIES[value]
-    return rows[rows[column] == value].assign(log_gain=lambda own: np.log(own["value"])).reset_index(drop=True)
+        column = "family"
+        value = FAMILIES[value]
+    return (
+        rows[rows[column] == value]
+        .assign(log_gain=lambda own: np.log(own["value"]))
+        .reset_index(drop=True)
+    )
 
 
 @CLAIM.overall(all_of=PARTS)
@@ -74,14 +116,26 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     asked = gains(evidence.named(PUBLISHED))
     asked = asked[~asked["model_id"].isin(anomalies.NOT_ASKED)]
     verdicts = {name: found[name].verdict for name in PARTS}
-    table = pd.DataFrame([{name: found[part].columns()[name] for name in SHOWN} for part in (*PARTS, *APART)])
+    table = pd.DataFrame(
+        [{name: found[part].columns()[name] for name in SHOWN} for part in (*PARTS, *APART)]
+    )
     fits = [found[part].posterior for part in (*PARTS, *APART)]
-    table["statement"] = [fit.conclusion.statement if isinstance(fit, FittedModel) else "" for fit in fits]
-    table["probability"] = [fit.conclusion.probability if isinstance(fit, FittedModel) else None for fit in fits]
+    table["statement"] = [
+        fit.conclusion.statement if isinstance(fit, FittedModel) else "" for fit in fits
+    ]
+    table["probability"] = [
+        fit.conclusion.probability if isinstance(fit, FittedModel) else None for fit in fits
+    ]
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
     xlabel = "last gain, one point per prompt; tick: mean"
     draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)
-    words = {"parts": len(PARTS), "stand": stand, "fall": fall, "named": verdicts, "llama": found["llama"]}
+    words = {
+        "parts": len(PARTS),
+        "stand": stand,
+        "fall": fall,
+        "named": verdicts,
+        "llama": found["llama"],
+    }
     return Result(table=table, words=words, draw=draw)
 
 
@@ -104,13 +158,19 @@ def opt(evidence: Evidence) -> Result:
         table=table.reset_index(),
         draw=partial(trace_by_norm, table=table, at=OPT),
         audit=anomalies.opt_audit(evidence),
-        words={"most": most, "others": len(others), "models": len(table), "sliced": list(table.index[~sound])},
+        words={
+            "most": most,
+            "others": len(others),
+            "models": len(table),
+            "sliced": list(table.index[~sound]),
+        },
     )
 
 
 def falling(x: pd.Series, y: pd.Series) -> Estimate:
     """Correlation with a one-sided p, exact for few models."""
-    r, p = float(np.corrcoef(x, y)[0, 1]), float(stats.pearsonr(x, y, alternative="less").pvalue)
+    r = float(np.corrcoef(x, y)[0, 1])
+    p = float(stats.pearsonr(x, y, alternative="less").pvalue)
     if len(y) <= MOST_EXACT:
         orders = (y.to_numpy()[list(to)] for to in permutations(range(len(y))))
         p = float(np.mean([np.corrcoef(x, order)[0, 1] <= r + 1e-12 for order in orders]))
@@ -183,9 +243,11 @@ def unembedding(evidence: Evidence) -> Result:
 
 
 def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
-    """Geometric mean last gain of every model over its categories of prompts; the largest heads the finding.
+    """Geometric mean last gain of every model over its categories of prompts; the largest heads the
+    finding.
 
-    Over prompts a level would be found falsely in more than 5% of studies in which a category's prompts are alike.
+    Over prompts a level would be found falsely in more than 5% of studies in which a category's
+    prompts are alike.
     """
     rows = []
     for (model, heritage), r in own.groupby(["model_id", "heritage"]):
@@ -196,7 +258,9 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     table = pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
     worst = table.iloc[-1]
     interval = "t interval of the mean log over categories of prompts, 95%"
-    gain = Estimate(worst["estimate"], worst["lower"], worst["upper"], interval, worst["p"], "one-sided p-value")
+    gain = Estimate(
+        worst["estimate"], worst["lower"], worst["upper"], interval, worst["p"], "one-sided p-value"
+    )
     shown = table.rename(columns={"estimate": "last gain"})
     return Result.of(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
 
@@ -207,7 +271,9 @@ def prompts_at_once(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
     for _, r in own.assign(place=np.arange(len(own))).groupby(["model_id", "heritage"]):
         logs = by_group(outcomes["log_gain"][:, r["place"]], r["category"])
         if logs.shape[1] < LEAST_CATEGORIES:
-            raise UsageError("too few categories", got=logs.shape[1], allowed=f"{LEAST_CATEGORIES} or more")
+            raise UsageError(
+                "too few categories", got=logs.shape[1], allowed=f"{LEAST_CATEGORIES} or more"
+            )
         models.append(exponential(means(logs)))
     worst = np.argmax([each.estimate for each in models], axis=0)
     at = {part: np.choose(worst, [getattr(each, part) for each in models]) for part in PARTS_OF}
@@ -216,21 +282,33 @@ def prompts_at_once(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
 
 def mean_gains(own: pd.DataFrame) -> Result:
     """`by_prompts` with the fit to the same gains."""
-    found, fit = by_prompts(own), fit_last_gains(own, scale=SCALE, seed=SEED)
+    found = by_prompts(own)
+    fit = fit_last_gains(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
-    worst, above = table.iloc[-1], int((table["lower"] > 1).sum())
-    words = {"n": worst["n"], "worst": worst["model_id"], "above": above, "models": fit.design.labels["mean"]}
+    worst = table.iloc[-1]
+    above = int((table["lower"] > 1).sum())
+    words = {
+        "n": worst["n"],
+        "worst": worst["model_id"],
+        "above": above,
+        "models": fit.design.labels["mean"],
+    }
     return found.adding(inference=Inference(fit, tables=("means",)), words=words)
 
 
 of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in (LLAMA, MISTRAL))
 LOG = float(np.log(MARGIN))
-SMALLER, UNCHANGED = (
-    worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0),
-    worlds_of_levels("log_gain", 0.0, LOG, others={"smaller": -LOG}),
-)
+SMALLER = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0)
+UNCHANGED = worlds_of_levels("log_gain", 0.0, LOG, others={"smaller": -LOG})
 SMALL_OF, UNCHANGED_OF = (
-    partial(Trial, test=by_prompts, unit="category", worlds=worlds, larger="prompt", many=prompts_at_once)
+    partial(
+        Trial,
+        test=by_prompts,
+        unit="category",
+        worlds=worlds,
+        larger="prompt",
+        many=prompts_at_once,
+    )
     for worlds in (SMALLER, UNCHANGED)
 )
 DAMPENS = Posterior("mean log gain < 0", draws=V("mean") < 0)
@@ -238,7 +316,9 @@ EVERY_DAMPENS = Posterior("every model's mean log gain < 0", draws=V("mean") < 0
 ALL_DAMPEN = EveryRow(Below("last gain", 1), "models")
 
 
-@CLAIM.finding("llama", primary=Below("last gain", 1), robustness=DAMPENS, trial=SMALL_OF(of_llama), views=VIEW)
+@CLAIM.finding(
+    "llama", primary=Below("last gain", 1), robustness=DAMPENS, trial=SMALL_OF(of_llama), views=VIEW
+)
 def llama(evidence: Evidence) -> Result:
     """Does LLaMA's last block dampen at all?"""
     own = of_llama(evidence)
@@ -249,19 +329,30 @@ def llama(evidence: Evidence) -> Result:
 def dampens(evidence: Evidence, source: str) -> Result:
     """Do the models of one file dampen, as the explanation predicts?"""
     own = of(evidence, "source", source)
-    found, xlabel = mean_gains(own), "last gain, geometric mean over prompts"
-    draw = drawing(forest, found.table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel)
-    audit, follows = anomalies.test_audit(evidence, own, source), anomalies.follows(evidence, source)
+    found = mean_gains(own)
+    xlabel = "last gain, geometric mean over prompts"
+    draw = drawing(
+        forest, found.table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel
+    )
+    audit = anomalies.test_audit(evidence, own, source)
+    follows = anomalies.follows(evidence, source)
     return found.adding(draw=draw, audit=audit, words={"follows": follows})
 
 
-for explanation, file in (("layer_norm", GPT2), ("parallel_block", GPTJ)):  # both are rejected by the study itself
+for explanation, file in (
+    ("layer_norm", GPT2),
+    ("parallel_block", GPTJ),
+):  # both are rejected by the study itself
     trial = SMALL_OF(partial(of, column="source", value=file))
-    declare = CLAIM.finding(explanation, primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=trial, views=VIEW)
+    declare = CLAIM.finding(
+        explanation, primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=trial, views=VIEW
+    )
     declare(partial(dampens, source=file))
 
 
-SILENT = Posterior(f"last gain within a factor {MARGIN:g} of 1", draws=(V("mean") > -LOG) & (V("mean") < LOG))
+SILENT = Posterior(
+    f"last gain within a factor {MARGIN:g} of 1", draws=(V("mean") > -LOG) & (V("mean") < LOG)
+)
 
 
 @CLAIM.finding(
@@ -287,11 +378,16 @@ def silent_exit(evidence: Evidence) -> Result:
     trial=ON_NORM(of_training, many=correlated_at_once),
 )
 def unembedding_trained(evidence: Evidence) -> Result:
-    """Does the last gain fall with the norm of the unembedding in the models trained here, all of them measured?"""
+    """Does the last gain fall with the norm of the unembedding in the models trained here, all of
+    them measured?"""
     table = of_training(evidence)
     tied = table["tied"].astype(str).eq("True")
     groups = {"tied to the embedding": table[tied], "of its own": table[~tied]}
-    known = {name: own[["log_norm", "log_gain"]].corr().iloc[0, 1] for name, own in groups.items() if len(own) >= LEAST}
+    known = {
+        name: own[["log_norm", "log_gain"]].corr().iloc[0, 1]
+        for name, own in groups.items()
+        if len(own) >= LEAST
+    }
 
     def draw(axes: Axes) -> None:
         reference(axes, 1.0)
@@ -302,7 +398,9 @@ def unembedding_trained(evidence: Evidence) -> Result:
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}
-    return correlated(table).adding(table=shown, draw=draw, words=words, inference=line(table, NURSERY))
+    return correlated(table).adding(
+        table=shown, draw=draw, words=words, inference=line(table, NURSERY)
+    )
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ from thermostats.tables.model_rows import model_rows
 
 SEED = 20
 STATED, APART = float(np.log(124)), 1.0
-"""Mean log amplification of models, that of the smallest stated product (null: 0), and their standard deviation."""
+"""Mean log amplification of models, that of the smallest stated product (null: 0), and their
+standard deviation."""
 NET = V("amplification")
 MODELS = "comparable models"
 AMPLIFY = Always(BELOW, Gate(Each(MODELS, NET.lower > 1)) & (V("share of families").lower > 0.5))
@@ -34,13 +35,19 @@ CLAIM = Claim.read(__file__)
 
 
 def logs(table: pd.DataFrame) -> pd.DataFrame:
-    """Comparable models with the log amplification and half its interval; without prompts a product counts as exact."""
-    half = np.log(table["upper"] / table["lower"]) / 2 if "lower" in table else pd.Series(np.nan, table.index)
+    """Comparable models with the log amplification and half its interval; without prompts a product
+    counts as exact."""
+    half = (
+        np.log(table["upper"] / table["lower"]) / 2
+        if "lower" in table
+        else pd.Series(np.nan, table.index)
+    )
     known = table.assign(log=np.log(table["amplification"]), half=half.astype(float).fillna(0.0))
     return known[known["comparable"]].reset_index(drop=True)
 
 
-share, shares = partial(families_that_amplify, name=MODELS), partial(families_at_once, name=MODELS)
+share = partial(families_that_amplify, name=MODELS)
+shares = partial(families_at_once, name=MODELS)
 
 
 def of_models(evidence: Evidence) -> pd.DataFrame:
@@ -71,10 +78,13 @@ def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
     table = amplification(evidence, seed=SEED)
     found = share(logs(table))
-    fair, by_family = found.rows[MODELS], found.rows["families"]
+    fair = found.rows[MODELS]
+    by_family = found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
     later = partial(fit_share, rows, "amplifies", sources=[CLAIM.basis.source], seed=SEED)
-    shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values("least")
+    shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values(
+        "least"
+    )
     draw = net_amplification(shown, "net amplification, blocks after the first", "family")
     words = {
         "shown": shown,
@@ -82,10 +92,14 @@ def families(evidence: Evidence) -> Result:
         "over_root": float(fair["over_root_of_L"].median()),
         "under_root": int((fair["over_root_of_L"] < 1).sum()),
     }
-    return found.adding(table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",)))
+    return found.adding(
+        table=table, draw=draw, words=words, inference=Inference(later=later, tables=("groups",))
+    )
 
 
-@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, many=shares))
+@CLAIM.finding(
+    "with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, many=shares)
+)
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)
@@ -95,7 +109,9 @@ def with_input_and_norm(evidence: Evidence) -> Result:
         "first": float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median()),
         "smallest": table.loc[table["blocks_2_to_before_last"].idxmin()],
     }
-    return share(logs(table)).adding(table=table, draw=draw, words=words, audit=product_audit(evidence, table))
+    return share(logs(table)).adding(
+        table=table, draw=draw, words=words, audit=product_audit(evidence, table)
+    )
 
 
 if __name__ == "__main__":

@@ -41,13 +41,18 @@ from thermostats.tables.labels import having
 ALPHA = 0.05
 SEED = 21
 STATED = 0.92
-"""EleutherAI's mean gain over that of the other labs' means, 0.99 against 1.08, as the study's figure 2 has them."""
+"""EleutherAI's mean gain over that of the other labs' means, 0.99 against 1.08, as the study's
+figure 2 has them."""
 RATIO = V("ratio")
 LOWER = Decide((RATIO < 1) & (RATIO.p <= ALPHA), (RATIO > 1) & (RATIO.p <= ALPHA))
 INTERVAL = "95% t interval over shapes"
 GAINS = (
     Case("penultimate_gain", "penultimate gain", "penultimate_gain"),
-    Case("geometric_gain", "mean gain per block of blocks 2 to L − 1", "geometric_gain_to_penultimate"),
+    Case(
+        "geometric_gain",
+        "mean gain per block of blocks 2 to L − 1",
+        "geometric_gain_to_penultimate",
+    ),
 )
 CLAIM = Claim.read(__file__)
 
@@ -72,8 +77,10 @@ def cells_of(rows: pd.DataFrame) -> Cells:
 
 
 def within_shapes(rows: pd.DataFrame) -> Result:
-    """Mean over shapes of the log ratio of geometric means; p: families moved whole that lie as far to that side."""
-    cells, y = cells_of(rows), rows["log_outcome"].to_numpy(np.float64)
+    """Mean over shapes of the log ratio of geometric means; p: families moved whole that lie as far
+    to that side."""
+    cells = cells_of(rows)
+    y = rows["log_outcome"].to_numpy(np.float64)
     r = ratio_of_cells(y, cells, seed=SEED)
     p = r.groups.p_below if r.estimate < 0 else permuted(-y, cells, cells.of_groups(SEED)).p_below
     ratio = Estimate(r.ratio, r.ratio_lower, r.ratio_upper, INTERVAL, p, "one-sided p-value")
@@ -96,9 +103,12 @@ VIEWS = partial(Views, models=6, groups=2, including=(FOCAL,))
 
 
 def sides(rows: pd.DataFrame) -> dict[str, Any]:
-    """Shapes, pairs of EleutherAI's and another's model, and how many lie on opposite sides of 1."""
+    """Shapes, pairs of EleutherAI's and another's model, and how many lie on opposite sides of
+    1."""
     cells = [(part[part["focal"]], part[~part["focal"]]) for _, part in rows.groupby(CELL)]
-    pairs = [(a, b) for own, others in cells for a in own["log_outcome"] for b in others["log_outcome"]]
+    pairs = [
+        (a, b) for own, others in cells for a in own["log_outcome"] for b in others["log_outcome"]
+    ]
     lowest = sum(own["log_outcome"].max() < others["log_outcome"].min() for own, others in cells)
     return {
         "shapes": len(cells),
@@ -111,7 +121,8 @@ def sides(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def of_models(rows: pd.DataFrame, *, families: float, residual: float) -> float:
-    """How often models moved within their shapes would say at 5% that labs differ, were only families unlike."""
+    """How often models moved within their shapes would say at 5% that labs differ, were only
+    families unlike."""
     cells = cells_of(rows)
     return false_rate(cells, cells.of_units(SEED), group_sd=families, unit_sd=residual)
 
@@ -125,10 +136,13 @@ def of_models(rows: pd.DataFrame, *, families: float, residual: float) -> float:
     views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)),
 )
 def penultimate(evidence: Evidence, gain: Case) -> Result:
-    """The study's gain: families moved whole decide; models moved within shapes and the fit are shown."""
+    """The study's gain: families moved whole decide; models moved within shapes and the fit are
+    shown."""
     rows = matched(evidence, gain)
     fit = fit_matched(rows, gain.column, focal=FOCAL, sources=[PYTHIA, HUNT], seed=SEED)
-    spread = {name: float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual")}
+    spread = {
+        name: float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual")
+    }
     columns = ["model_id", "heritage", "family", CELL, "gain", "lower", "upper"]
     return within_shapes(rows).adding(
         table=rows[columns],

@@ -8,10 +8,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import EXTERNAL, MEASURED, POOLED, Claim, Estimate, Evidence, Result, Test, Trial, Views
+from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    Claim,
+    Estimate,
+    Evidence,
+    Result,
+    Test,
+    Trial,
+    Views,
+)
 from thermostats.claims.noise import Noise, Random
 from thermostats.claims.rule import Decide, V
-from thermostats.claims.worlds import TOTAL, Outcomes, World, Worlds, along, worlds_of_mean, worlds_of_shift
+from thermostats.claims.worlds import (
+    TOTAL,
+    Outcomes,
+    World,
+    Worlds,
+    along,
+    worlds_of_mean,
+    worlds_of_shift,
+)
 from thermostats.formatting import declared
 from thermostats.modelling.classical.many import Many, differences, means
 from thermostats.plots.general import drawing, lines_by_layer
@@ -20,18 +39,23 @@ from thermostats.tables.labels import having
 
 SEED = 22
 EVERY, HALF = 1.0, 0.5
-"""Difference between labs in the share of blocks below 1 as the words have it, all of one lab's and none of others';
-and half of it."""
+"""Difference between labs in the share of blocks below 1 as the words have it, all of one lab's and
+none of others'; and half of it."""
 STATED = 0.99 / 1.01
-"""What a block passes on in a model that loses over what it passes on in one that gains, as the account has them."""
+"""What a block passes on in a model that loses over what it passes on in one that gains, as the
+account has them."""
 BLOCKS = 10
-"""Blocks before the last in which labs are compared, the deepest ones of every model that has so many."""
-SHARE, DEPTH, EARLIER = V("difference in the share"), V("blocks from the end"), V("earlier blocks")
+"""Blocks before the last in which labs are compared, the deepest ones of every model that has so
+many."""
+SHARE = V("difference in the share")
+DEPTH = V("blocks from the end")
+EARLIER = V("earlier blocks")
 OF_BLOCKS = V("share of blocks")
 MOST_BLOCKS = Decide(OF_BLOCKS.lower > HALF, OF_BLOCKS.upper < HALF)
 MOSTLY = Decide(SHARE.lower > HALF, SHARE.upper < HALF)
 ALIKE = Decide(EARLIER.upper < 0, EARLIER.lower > 0)
-"""Of a difference that is the same at every block the earlier blocks have more than half of the penultimate one's."""
+"""Of a difference that is the same at every block the earlier blocks have more than half of the
+penultimate one's."""
 INTERVAL = "95% t interval over families"
 MOVED = "p-value, families moved whole"
 RESAMPLES = 500
@@ -47,27 +71,43 @@ models = CLAIM.shared(gains)
 
 @CLAIM.shared
 def by_block(evidence: Evidence) -> pd.DataFrame:
-    """Gains of blocks 2 to L − 1 of comparable models, a row each: means over prompts, of models that lack none."""
+    """Gains of blocks 2 to L − 1 of comparable models, a row each: means over prompts, of models
+    that lack none."""
     every = models(evidence)
     rows = having(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
     layers = evidence.table("layers", position="last")
     layers = layers[layers["run_id"].isin(rows["run_id"]) & (layers["gain_block"] > 0)]
-    averaged = layers["prompt_id"].eq("").groupby([layers["run_id"], layers["layer"]]).transform("any")
+    averaged = (
+        layers["prompt_id"].eq("").groupby([layers["run_id"], layers["layer"]]).transform("any")
+    )
     layers = layers[layers["prompt_id"].eq("") | ~averaged]
-    logs = np.log(layers["gain_block"].astype(float)).groupby([layers["run_id"], layers["layer"]]).mean()
+    logs = (
+        np.log(layers["gain_block"].astype(float))
+        .groupby([layers["run_id"], layers["layer"]])
+        .mean()
+    )
     facts = rows[["run_id", "model_id", "heritage", "family", "source", "n_layers"]]
-    blocks = logs.rename("log_gain").reset_index().merge(facts, on="run_id").astype({"layer": int, "n_layers": int})
+    blocks = (
+        logs.rename("log_gain")
+        .reset_index()
+        .merge(facts, on="run_id")
+        .astype({"layer": int, "n_layers": int})
+    )
     blocks = blocks[(blocks["layer"] > 1) & (blocks["layer"] < blocks["n_layers"])]
     whole = blocks.groupby("model_id")["layer"].transform("size") == blocks["n_layers"] - 2
     return blocks[whole].assign(focal=lambda t: t["heritage"] == FOCAL).reset_index(drop=True)
 
 
 def of_models(blocks: pd.DataFrame) -> pd.DataFrame:
-    """One row a model: how many of its blocks there are and lie below 1, their share, and its penultimate gain."""
+    """One row a model: how many of its blocks there are and lie below 1, their share, and its
+    penultimate gain."""
     named = ["model_id", "heritage", "family", "source", "n_layers", "focal"]
     ordered = blocks.sort_values("layer").assign(below=lambda t: t["log_gain"] < 0)
     rows = ordered.groupby(named, as_index=False).agg(
-        blocks=("below", "size"), below=("below", "sum"), share=("below", "mean"), penultimate=("log_gain", "last")
+        blocks=("below", "size"),
+        below=("below", "sum"),
+        share=("below", "mean"),
+        penultimate=("log_gain", "last"),
     )
     return rows.astype({"share": float})
 
@@ -105,10 +145,14 @@ BESIDE = (POOLED, EXTERNAL, MEASURED)
 """The controlled study is of one lab."""
 VIEWS = Views(models=6, groups=2, including=(FOCAL,), sets=BESIDE)
 DAMPENING = Trial(dampening, MEAN, "model_id", worlds_of_mean("share", EVERY, 0.0, TOTAL, "family"))
-SHARES = Trial(shares, DIFFERENCE, "family", worlds_of_shift("share", EVERY, TOTAL, by="focal", group="family"))
+SHARES = Trial(
+    shares, DIFFERENCE, "family", worlds_of_shift("share", EVERY, TOTAL, by="focal", group="family")
+)
 
 
-@CLAIM.finding("dampening", primary=MOST_BLOCKS, trial=DAMPENING, views=Views(models=LEAST, sets=BESIDE))
+@CLAIM.finding(
+    "dampening", primary=MOST_BLOCKS, trial=DAMPENING, views=Views(models=LEAST, sets=BESIDE)
+)
 def of_dampening_models(evidence: Evidence) -> Result:
     """Whether most blocks of a model lie below 1 whose penultimate one does."""
     rows = dampening(evidence)
@@ -121,22 +165,33 @@ def every_layer(evidence: Evidence) -> Result:
     """Whether blocks of EleutherAI's models lie below 1 that do not in others."""
     blocks = by_block(evidence)
     rows = of_models(blocks)
-    shown = blocks.assign(gain=np.exp(blocks["log_gain"]), blocks_before_the_last=blocks["layer"] - blocks["n_layers"])
+    shown = blocks.assign(
+        gain=np.exp(blocks["log_gain"]), blocks_before_the_last=blocks["layer"] - blocks["n_layers"]
+    )
     shown["labs"] = np.where(shown["focal"], FOCAL, "other labs")
     return DIFFERENCE(rows).adding(
-        table=rows.drop(columns=["focal", "source"]).assign(penultimate=np.exp(rows["penultimate"])),
-        draw=drawing(lines_by_layer, shown, y="gain", x="blocks_before_the_last", null=1.0, by="labs"),
+        table=rows.drop(columns=["focal", "source"]).assign(
+            penultimate=np.exp(rows["penultimate"])
+        ),
+        draw=drawing(
+            lines_by_layer, shown, y="gain", x="blocks_before_the_last", null=1.0, by="labs"
+        ),
         words={"own": counts(rows[rows["focal"]]), "others": counts(rows[~rows["focal"]])},
     )
 
 
 def counts(rows: pd.DataFrame) -> dict[str, int]:
     """Models, their blocks, and how many of these lie below 1."""
-    return {"models": len(rows), "blocks": int(rows["blocks"].sum()), "below": int(rows["below"].sum())}
+    return {
+        "models": len(rows),
+        "blocks": int(rows["blocks"].sum()),
+        "below": int(rows["below"].sum()),
+    }
 
 
 def at_the_end(evidence: Evidence) -> pd.DataFrame:
-    """One row a model of enough blocks: log gains of the `BLOCKS` before the last one, by distance from the end."""
+    """One row a model of enough blocks: log gains of the `BLOCKS` before the last one, by distance
+    from the end."""
     blocks = by_block(evidence)
     placed = blocks.assign(at=blocks["n_layers"] - blocks["layer"])
     wide = placed[placed["at"] <= BLOCKS].pivot(index="model_id", columns="at", values="log_gain")
@@ -145,19 +200,27 @@ def at_the_end(evidence: Evidence) -> pd.DataFrame:
 
 
 def step(profile: np.ndarray) -> np.ndarray:
-    """Blocks K of the step that fits differences d_1 … d_n best: d̄ up to block K and 0 beyond, least squares.
+    """Blocks K of the step that fits differences d_1 … d_n best: d̄ up to block K and 0 beyond,
+    least squares.
 
     The sum of squares that it takes off is (d_1 + … + d_K)² / K.
     """
-    return np.asarray((np.cumsum(profile, axis=-1) ** 2 / np.arange(1, profile.shape[-1] + 1)).argmax(axis=-1) + 1)
+    return np.asarray(
+        (np.cumsum(profile, axis=-1) ** 2 / np.arange(1, profile.shape[-1] + 1)).argmax(axis=-1) + 1
+    )
 
 
 def depth(rows: pd.DataFrame) -> Estimate:
     """Blocks from the end within which labs differ; interval: families drawn anew on each side."""
     means = rows.groupby(["focal", "family"])[list(AT)].mean()
-    rng, sides = np.random.default_rng(SEED), [means.loc[side].to_numpy() for side in (True, False)]
-    drawn = [side[rng.integers(len(side), size=(RESAMPLES, len(side)))].mean(axis=1) for side in sides]
-    ends = np.quantile(step(drawn[0] - drawn[1]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    rng = np.random.default_rng(SEED)
+    sides = [means.loc[side].to_numpy() for side in (True, False)]
+    drawn = [
+        side[rng.integers(len(side), size=(RESAMPLES, len(side)))].mean(axis=1) for side in sides
+    ]
+    ends = np.quantile(
+        step(drawn[0] - drawn[1]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf"
+    )
     value = int(step(sides[0].mean(axis=0) - sides[1].mean(axis=0)))
     return Estimate(value, float(ends[0]), float(ends[1]), "95% bootstrap interval over families")
 
@@ -177,11 +240,13 @@ DISTANCE = Test(by_distance, AT, INTERVAL, MOVED, also=lambda rows: {DEPTH.name:
 
 
 def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
-    """The penultimate block lowered by as much as stated where the lab is EleutherAI, earlier ones by a part of it.
+    """The penultimate block lowered by as much as stated where the lab is EleutherAI, earlier ones
+    by a part of it.
 
     Half of the errors' variance is a model's in all of its blocks.
     """
-    lowered, common = np.log(STATED) * rows["focal"].to_numpy(np.float64), noise(rows)
+    lowered = np.log(STATED) * rows["focal"].to_numpy(np.float64)
+    common = noise(rows)
     errors = {name: TOTAL * (common + noise(rows)) / 2**0.5 for name in AT}
     return {name: lowered * (1.0 if name == AT[0] else part) + errors[name] for name in AT}
 
@@ -190,14 +255,20 @@ AT_REST, BOX = along("focal", ordered=False, group="family")
 
 
 def profiles(part: float, *, kind: str, **nuisances: Any) -> World:
-    """The world of a part; in a sample without end the earlier blocks have (part − 1/2) log `STATED`."""
+    """The world of a part; in a sample without end the earlier blocks have (part − 1/2) log
+    `STATED`."""
     errors = replace(AT_REST, kind=kind, **nuisances)
-    words = f"earlier blocks with a part {declared(part)} of the penultimate one's difference, {errors.words}"
+    words = (
+        f"earlier blocks with a part {declared(part)} of the penultimate one's difference, "
+        f"{errors.words}"
+    )
     large = Result(quantities={EARLIER.name: Estimate((part - 0.5) * float(np.log(STATED)))})
     return World(words, partial(of_blocks, part), errors, large)
 
 
-PROFILES = Trial(at_the_end, DISTANCE, "family", Worlds(profiles, claimed=1.0, null=0.0, box=BOX), version=2)
+PROFILES = Trial(
+    at_the_end, DISTANCE, "family", Worlds(profiles, claimed=1.0, null=0.0, box=BOX), version=2
+)
 
 
 @CLAIM.finding("from_the_end", primary=ALIKE, trial=PROFILES, views=VIEWS)

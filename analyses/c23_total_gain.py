@@ -28,13 +28,15 @@ from thermostats.plots.general import drawing, gain_by_depth
 from thermostats.studies.delia2026.stated_facts import gains
 from thermostats.tables.labels import having
 
-ALPHA, TOTAL = 0.05, 10.0
+ALPHA = 0.05
+TOTAL = 10.0
 RIVAL = 0.9
 """Slope beyond the law's where every block is alike whatever the depth: 1 against about 0.1."""
 HALF = RIVAL / 2
 SCATTER = 0.5
 """SD of log log A about the line, such that 38 models have the slope's known error of 0.13."""
-BEYOND, SLOPE = V("slope beyond the law's"), "slope"
+BEYOND = V("slope beyond the law's")
+SLOPE = "slope"
 WITHIN = (BEYOND.lower > -HALF) & (BEYOND.upper < HALF)
 HOLDS = Decide(WITHIN & (BEYOND.p > ALPHA), BEYOND.p <= ALPHA)
 INTERVAL = "95% t interval, labs as clusters"
@@ -70,23 +72,32 @@ def growing(evidence: Evidence, what: Product) -> pd.DataFrame:
     Columns: `log_blocks`, `excess` (log log A − log log A of the law) and `law` (the latter).
     """
     every = models(evidence).dropna(subset=what.column)
-    rows = having(every[every["comparable"] & (every[what.column] > 1)].reset_index(drop=True), "heritage")
-    layers, product = rows["n_layers"].astype(float), rows[what.column].astype(float)
+    rows = having(
+        every[every["comparable"] & (every[what.column] > 1)].reset_index(drop=True), "heritage"
+    )
+    layers = rows["n_layers"].astype(float)
+    product = rows[what.column].astype(float)
     law = np.log(np.log(what.law(layers)))
-    return rows.assign(log_blocks=np.log(what.of(layers)), law=law, excess=np.log(np.log(product)) - law)
+    return rows.assign(
+        log_blocks=np.log(what.of(layers)), law=law, excess=np.log(np.log(product)) - law
+    )
 
 
 def against_the_law(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """Slope of log log A on the log of the number of blocks; p: against the law's slope on the same models."""
+    """Slope of log log A on the log of the number of blocks; p: against the law's slope on the same
+    models."""
     x = rows["log_blocks"].to_numpy(np.float64)
-    beyond, law = clustered_slopes(x, outcomes["excess"], rows["heritage"]), slope_of_law(rows)
+    beyond = clustered_slopes(x, outcomes["excess"], rows["heritage"])
+    law = slope_of_law(rows)
     slope = Many(beyond.estimate + law, beyond.lower + law, beyond.upper + law, beyond.p)
     return {SLOPE: slope, BEYOND.name: beyond}
 
 
 def slope_of_law(rows: pd.DataFrame) -> float:
     """Of log log A on the log of the number of blocks where each block has the law's gain."""
-    return float(np.polyfit(rows["log_blocks"].to_numpy(np.float64), rows["law"].to_numpy(np.float64), 1)[0])
+    return float(
+        np.polyfit(rows["log_blocks"].to_numpy(np.float64), rows["law"].to_numpy(np.float64), 1)[0]
+    )
 
 
 AGAINST_THE_LAW = Test(against_the_law, ("excess",), INTERVAL, "p-value against the law")
@@ -95,7 +106,11 @@ TRIAL = Trial(
     growing,
     AGAINST_THE_LAW,
     "heritage",
-    replace(worlds_of_exponent("excess", "log_blocks", 0.0, RIVAL, SCATTER), null=RIVAL, others={"falling": -RIVAL}),
+    replace(
+        worlds_of_exponent("excess", "log_blocks", 0.0, RIVAL, SCATTER),
+        null=RIVAL,
+        others={"falling": -RIVAL},
+    ),
 )
 
 
@@ -108,13 +123,17 @@ TRIAL = Trial(
     views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
 )
 def from_block_1(evidence: Evidence, what: Product) -> Result:
-    """The product that every model has, of all evidence first: the study's own models end at 36 layers."""
+    """The product that every model has, of all evidence first: the study's own models end at 36
+    layers."""
     rows = growing(evidence, what)
     found = AGAINST_THE_LAW(rows)
     slope = found.quantities[SLOPE].value
     assert slope is not None  # noqa: S101
     level = float((rows["excess"] + rows["law"] - slope * rows["log_blocks"]).mean())
-    curves = {"10^((L − 2)/L)": what.law, "fitted": lambda L: np.exp(np.exp(level) * what.of(L) ** slope)}
+    curves = {
+        "10^((L − 2)/L)": what.law,
+        "fitted": lambda L: np.exp(np.exp(level) * what.of(L) ** slope),
+    }
     deepest = rows[rows["n_layers"] == rows["n_layers"].max()]
     columns = ["model_id", "heritage", "n_layers", what.column, "gain"]
     return found.adding(
@@ -124,7 +143,13 @@ def from_block_1(evidence: Evidence, what: Product) -> Result:
     )
 
 
-@CLAIM.finding("law", primary=HOLDS, over=PRODUCTS[1:], trial=TRIAL, views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)))
+@CLAIM.finding(
+    "law",
+    primary=HOLDS,
+    over=PRODUCTS[1:],
+    trial=TRIAL,
+    views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)),
+)
 def from_input(evidence: Evidence, what: Product) -> Result:
     """The product from the embedding on, of the study's own files first."""
     rows = growing(evidence, what)

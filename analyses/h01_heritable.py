@@ -35,7 +35,8 @@ from thermostats.tables.model_rows import model_rows
 from thermostats.tables.tree import Tree
 
 ALPHA, LITTLE = 0.05, 0.5
-"""Level of the test of no descent, and the λ below which the whole interval must lie for “not heritable”."""
+"""Level of the test of no descent, and the λ below which the whole interval must lie for “not
+heritable”."""
 CLAIMED = 0.6
 HEIGHT = 0.075
 """Inches of the figure for each node of the tree."""
@@ -59,7 +60,17 @@ def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     rows = having(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
-    kept = [*facts, "model_id", "heritage", "family", "source", "gain", "log_gain", "lower", "upper"]
+    kept = [
+        *facts,
+        "model_id",
+        "heritage",
+        "family",
+        "source",
+        "gain",
+        "log_gain",
+        "lower",
+        "upper",
+    ]
     complete = rows[kept].assign(**facts, **logs, source=evidence.origin(rows["source"]))
     return complete[np.isfinite(complete[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
 
@@ -70,7 +81,8 @@ def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
 
 
 def descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """λ beyond shape, size and source, with p of none; raises TooFew where models hardly outnumber labs or columns."""
+    """λ beyond shape, size and source, with p of none; raises TooFew where models hardly outnumber
+    labs or columns."""
     if not enough(rows, COLUMNS):
         raise TooFew(Result.of(rows))
     return {LAMBDA.name: heritabilities(rows, outcomes["log_gain"], COLUMNS)}
@@ -89,38 +101,58 @@ TRIAL = Trial(
 
 
 def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
-    """How well each λ fits, above the whole tree: models as measured, ancestors as expected given them."""
+    """How well each λ fits, above the whole tree: models as measured, ancestors as expected given
+    them."""
     whole = tree_of(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)]])
     at = [whole.place(name) for name in rows["model_id"]]
     values = ancestors(rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at)
-    return partial(draw, support(rows, "log_gain", COLUMNS), whole, dict(zip(whole.names, values, strict=True)))
+    return partial(
+        draw, support(rows, "log_gain", COLUMNS), whole, dict(zip(whole.names, values, strict=True))
+    )
 
 
 def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes) -> None:
     """The likelihood of λ with its interval, and the tree below it."""
     figure = axes.get_figure(root=True)
-    assert figure is not None  # noqa: S101 (axes that are given are drawn)
+    assert figure is not None  # noqa: S101
     axes.remove()
     figure.set_figheight(2.2 + HEIGHT * len(values))
     above, below = figure.subplots(2, 1, height_ratios=[1.3, 6])
     curve(above, fits["share"], fits["log_likelihood"], fits["inside"])
-    above.set(xlabel="λ, the share of what shape and size leave that goes with descent", ylabel="log likelihood")
+    above.set(
+        xlabel="λ, the share of what shape and size leave that goes with descent",
+        ylabel="log likelihood",
+    )
     draw_tree(tree, values, below)
 
 
 @CLAIM.finding(
-    "beyond_shape", primary=HERITABLE, over=GAINS[:1], trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
+    "beyond_shape",
+    primary=HERITABLE,
+    over=GAINS[:1],
+    trial=TRIAL,
+    evidence=POOLED,
+    needs=LEAST,
+    views=VIEWS,
 )
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
     rows = LEAST.of(rows_of(evidence, gain))
     words = {"labs": rows["heritage"].nunique()}
-    return DESCENT(rows).adding(table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(evidence, rows), words=words)
+    return DESCENT(rows).adding(
+        table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(evidence, rows), words=words
+    )
 
 
 @CLAIM.finding(
-    "beyond_shape", primary=HERITABLE, over=GAINS[1:], trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
+    "beyond_shape",
+    primary=HERITABLE,
+    over=GAINS[1:],
+    trial=TRIAL,
+    evidence=POOLED,
+    needs=LEAST,
+    views=VIEWS,
 )
 def other(evidence: Evidence, gain: Case) -> Result:
     """Another gain."""

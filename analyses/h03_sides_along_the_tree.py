@@ -30,7 +30,8 @@ from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import NURSERY
 
 SELDOM, CLAIMED = 0.25, 0.05
-"""Share of branches on which the side may change where it is said to change seldom; the declared one."""
+"""Share of branches on which the side may change where it is said to change seldom; the declared
+one."""
 SCALED = "scaled"
 """Kind of the branch between neighbours in size that were trained from scratch by one recipe."""
 SHARE = V("share of branches that change the side")
@@ -45,12 +46,14 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def branches(evidence: Evidence, gain: str) -> pd.DataFrame:
-    """One row per branch, both ends measured by one source: parent, model_id (the child), kind, changes.
+    """One row per branch, both ends measured by one source: parent, model_id (the child), kind,
+    changes.
 
-    A branch leads from the nearest measured ancestor by weights, or from the next smaller model of the same family.
-    `changes`: the 95% intervals over prompts exclude 1 on opposite sides.
+    A branch leads from the nearest measured ancestor by weights, or from the next smaller model of
+    the same family. `changes`: the 95% intervals over prompts exclude 1 on opposite sides.
     """
-    models, above = gains(evidence, gain), evidence.table("lineage")
+    models = gains(evidence, gain)
+    above = evidence.table("lineage")
     parents = dict(zip(above["model_id"], above["parent"], strict=True))
     kinds = dict(zip(above["model_id"], above["kind"], strict=True))
     found = []
@@ -58,20 +61,38 @@ def branches(evidence: Evidence, gain: str) -> pd.DataFrame:
         ends = own.set_index("model_id").to_dict("index")
         pairs = {name: ancestor(name, parents, ends) for name in ends}
         found += [(parent, name, kinds[name], ends) for name, parent in pairs.items() if parent]
-        alone = own[~own["model_id"].map(pairs).astype(bool) & (own["family"] != "") & (own["seed_of"] == "")]
+        alone = own[
+            ~own["model_id"].map(pairs).astype(bool)
+            & (own["family"] != "")
+            & (own["seed_of"] == "")
+        ]
         for _, recipe in alone.sort_values("n_params").groupby(["heritage", "family"]):
-            found += [(smaller, larger, SCALED, ends) for smaller, larger in pairwise(recipe["model_id"])]
+            found += [
+                (smaller, larger, SCALED, ends) for smaller, larger in pairwise(recipe["model_id"])
+            ]
     table = pd.DataFrame([row_of(*branch) for branch in found], columns=list(COLUMNS))
     order = table.sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     return order.drop_duplicates(["parent", "model_id"], ignore_index=True)
 
 
-COLUMNS = ("model_id", "parent", "kind", "heritage", "family", "source", "n_prompts", "before", "after", "changes")
+COLUMNS = (
+    "model_id",
+    "parent",
+    "kind",
+    "heritage",
+    "family",
+    "source",
+    "n_prompts",
+    "before",
+    "after",
+    "changes",
+)
 
 
 def row_of(parent: str, child: str, kind: str, ends: dict[str, dict[str, Any]]) -> tuple[Any, ...]:
     """One branch as a row of `COLUMNS`."""
-    a, b = ends[parent], ends[child]
+    a = ends[parent]
+    b = ends[child]
     changes = (a["upper"] < 1 < b["lower"]) or (b["upper"] < 1 < a["lower"])
     n = min(a["n_prompts"], b["n_prompts"])
     return (
@@ -97,17 +118,21 @@ def ancestor(name: str, parents: dict[str, str], ends: Container[str]) -> str:
 
 
 def gains(evidence: Evidence, gain: str) -> pd.DataFrame:
-    """One row per model and source: gain with its 95% t interval over prompts, from the run with most prompts."""
+    """One row per model and source: gain with its 95% t interval over prompts, from the run with
+    most prompts."""
     every = of_last_revision(evidence.table("features").dropna(subset=gain), "model_id")
     every = every[every["comparable"] & (every[gain] > 0)]
-    sizes, own = evidence.table("prompts").groupby("prompt_set").size(), every[f"{gain}_n"].astype("float64")
+    sizes = evidence.table("prompts").groupby("prompt_set").size()
+    own = every[f"{gain}_n"].astype("float64")
     n = own.where(own > 0, every["prompt_set"].map(sizes).astype("float64"))
     half = stats.t.ppf(0.975, n - 1) * every[f"{gain}_sd"].astype("float64") / np.sqrt(n)
     value = every[gain].astype("float64")
     kept = ["model_id", "heritage", "family", "seed_of", "source", "n_params"]
     rows = every[kept].assign(gain=value, lower=value - half, upper=value + half, n_prompts=n)
     known = rows[rows["lower"].notna()]
-    return known.sort_values("n_prompts", ascending=False, kind="stable").drop_duplicates(["model_id", "source"])
+    return known.sort_values("n_prompts", ascending=False, kind="stable").drop_duplicates(
+        ["model_id", "source"]
+    )
 
 
 def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
@@ -127,18 +152,27 @@ WORLDS = worlds_of_share("changes", CLAIMED, SELDOM)
 TRIAL = Trial(rows_of, changed, "heritage", WORLDS, "pair", shares_of(SHARE.name, "changes"))
 
 
-@CLAIM.finding("sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS)
+@CLAIM.finding(
+    "sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
+)
 def sides(evidence: Evidence, gain: Case) -> Result:
     """All branches, and by kind."""
     every = rows_of(evidence, gain)
-    words = {"over_1": every[every["changes"].astype(bool)].to_dict("records"), "branches": len(every)}
+    words = {
+        "over_1": every[every["changes"].astype(bool)].to_dict("records"),
+        "branches": len(every),
+    }
     rows = LEAST.of(every, shown=[], **words)
     counts = rows.groupby("kind")["changes"].agg(["sum", "size"])
     shares = [proportion(int(k), int(n)) for k, n in counts.itertuples(index=False)]
     shown = counts.reset_index().assign(
-        share=[one.estimate for one in shares], lower=[one.lower for one in shares], upper=[one.upper for one in shares]
+        share=[one.estimate for one in shares],
+        lower=[one.lower for one in shares],
+        upper=[one.upper for one in shares],
     )
-    labelled = shown.assign(kind=[f"{kind} ({n})" for kind, n in zip(shown["kind"], shown["size"], strict=True)])
+    labelled = shown.assign(
+        kind=[f"{kind} ({n})" for kind, n in zip(shown["kind"], shown["size"], strict=True)]
+    )
     draw = drawing(
         forest,
         labelled,
@@ -147,7 +181,9 @@ def sides(evidence: Evidence, gain: Case) -> Result:
         null=SELDOM,
         xlabel="share of branches that change the side of 1",
     )
-    return changed(rows).adding(table=rows, draw=draw, words=words | {"shown": shown.to_dict("records")})
+    return changed(rows).adding(
+        table=rows, draw=draw, words=words | {"shown": shown.to_dict("records")}
+    )
 
 
 if __name__ == "__main__":

@@ -40,7 +40,11 @@ def models(evidence: Evidence) -> pd.DataFrame:
 
 def share(rows: pd.DataFrame) -> Result:
     """In how many models the exponential law fits better; models of one lab are alike."""
-    return Result.of(rows, {SHARE: Estimate.of(clustered_share(rows["exponential"], rows["heritage"]))}, table=None)
+    return Result.of(
+        rows,
+        {SHARE: Estimate.of(clustered_share(rows["exponential"], rows["heritage"]))},
+        table=None,
+    )
 
 
 WORLDS = worlds_of_share("exponential", MOST, HALF)
@@ -57,7 +61,9 @@ def compared(evidence: Evidence) -> Result:
     label = "BIC of the exponential law minus that of the power"
     return share(rows).adding(
         table=rows,
-        draw=drawing(forest, shown, label="model_id", estimate="delta", heritage="heritage", xlabel=label),
+        draw=drawing(
+            forest, shown, label="model_id", estimate="delta", heritage="heritage", xlabel=label
+        ),
         words={
             "k": int(rows["exponential"].sum()),
             "clear": int((strong & rows["exponential"]).sum()),

@@ -54,7 +54,10 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     first = parts["recipe"]
     words: dict[str, Any] = {"parts": parts}
     if first.table is not None:
-        words |= {"weights": weights_of(third.enough(evidence)), "extent": third.extent(third.ends(evidence))}
+        words |= {
+            "weights": weights_of(third.enough(evidence)),
+            "extent": third.extent(third.ends(evidence)),
+        }
     return Result(
         words=words,
         table=first.table,
@@ -81,7 +84,8 @@ def of_third(name: str) -> dict[str, Any]:
 def recipe(evidence: Evidence) -> Result:
     """Does the recipe do more than the architecture among models of one corpus?"""
     rows = third.enough(evidence)
-    table, others = spreads_of(rows), by_other_choices(evidence, rows)
+    table = spreads_of(rows)
+    others = by_other_choices(evidence, rows)
     seeds = third.repeats(evidence)
     words = {
         "spreads": table.pivot(index="of", columns="block", values="estimate").to_dict("index"),
@@ -101,8 +105,13 @@ def shape(evidence: Evidence) -> Result:
     """Does shape at one size do more than size?"""
     rows = third.enough(evidence)
     scored = third.scored(rows)
-    outside = [f"{row.quantity} ({third.IN_WORDS[row.corpus]})" for row in scored[~scored["inside"]].itertuples()]
-    return with_choices(SHAPE, rows).adding(words={"predicted": len(scored), "outside": outside}, table=scored)
+    outside = [
+        f"{row.quantity} ({third.IN_WORDS[row.corpus]})"
+        for row in scored[~scored["inside"]].itertuples()
+    ]
+    return with_choices(SHAPE, rows).adding(
+        words={"predicted": len(scored), "outside": outside}, table=scored
+    )
 
 
 @CLAIM.finding("alike", **of_third(ALIKE))

@@ -19,8 +19,8 @@ from thermostats.studies.nursery.third_tests import (
 )
 
 SIZE, BETWEEN = 0.55, 0.2
-"""What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none); recipes differ by 20%
-whatever their factors."""
+"""What would be of interest: a factor with 30% of the variance (r = 0.55; the null is none);
+recipes differ by 20% whatever their factors."""
 DRAWN = partial(worlds_of_line, "log_gain", "log_embed", SIZE, ordered=False)
 """Recipes were drawn independently, so errors of neighbours along a factor are no nuisance."""
 
@@ -40,11 +40,14 @@ def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third",
     primary=MOVED,
-    trial=Trial(of_third, by_corpus_and_others, "recipe", DRAWN(group="recipe"), many=factors_and_corpus),
+    trial=Trial(
+        of_third, by_corpus_and_others, "recipe", DRAWN(group="recipe"), many=factors_and_corpus
+    ),
     **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence) -> Result:
-    """Does the corpus, or a factor of recipes that were each trained on every corpus, move the gain?"""
+    """Does the corpus, or a factor of recipes that were each trained on every corpus, move the
+    gain?"""
     rows = of_third(evidence)
     ends = third.enough(evidence)
     words = {
@@ -54,7 +57,9 @@ def of_crossed_recipes(evidence: Evidence) -> Result:
         "on": on_each_set(evidence, CORPUS),
         "without": {third.IN_WORDS[name]: p for name, p in third_tests.without_each(rows).items()},
     }
-    return headed(by_corpus_and_others(rows), rows, third_tests.contrasts(rows, corpus=True)).adding(words=words)
+    return headed(
+        by_corpus_and_others(rows), rows, third_tests.contrasts(rows, corpus=True)
+    ).adding(words=words)
 
 
 def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
@@ -74,7 +79,8 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:
     """Does anything but the corpus move the gain, given the corpus?"""
-    rows, table = of_third(evidence), third_tests.contrasts(of_third(evidence), corpus=False)
+    rows = of_third(evidence)
+    table = third_tests.contrasts(of_third(evidence), corpus=False)
     found = by_all_else(of_third_recipes(evidence))
     words = {
         "least": float(found.rows["factors"]["p"].min()),

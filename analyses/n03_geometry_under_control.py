@@ -4,7 +4,13 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.third_tests import IN_ALL, IN_EVERY, by_crossed, shown_by_corpus, slopes_by_corpus
+from thermostats.studies.nursery.third_tests import (
+    IN_ALL,
+    IN_EVERY,
+    by_crossed,
+    shown_by_corpus,
+    slopes_by_corpus,
+)
 
 CLAIM = Claim.read(__file__)
 TERMS = (

@@ -46,14 +46,20 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
     **third.STUDY,
 )
 def of_third_study(evidence: Evidence) -> Result:
-    """Does a tenth of training go with the end, among models of one shape and corpus, in four corpora?"""
+    """Does a tenth of training go with the end, among models of one shape and corpus, in four
+    corpora?"""
     rows = crossed(evidence)
     table = along_training(partial(third.early_and_late, evidence), third.SHARES)
     words = {
         "settled": table.to_dict("records"),
         "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
-        "by": {third.IN_WORDS[str(name)]: of_corpus(own) for name, own in rows.groupby("trained_on")},
-        "on": {words: of_corpus(third.early_and_late(evidence, on=name)) for name, words in third.IN_WORDS.items()},
+        "by": {
+            third.IN_WORDS[str(name)]: of_corpus(own) for name, own in rows.groupby("trained_on")
+        },
+        "on": {
+            words: of_corpus(third.early_and_late(evidence, on=name))
+            for name, words in third.IN_WORDS.items()
+        },
         "flips": third.pairs(evidence)["flips"],
     }
     return replace(by_corpora(rows), table=table, words=words, draw=partial(glance.settling, table))
@@ -93,7 +99,9 @@ def changed(evidence: Evidence) -> pd.DataFrame:
 def stiffness_of_third(evidence: Evidence) -> Result:
     """Do models that dampen change less under tuning than models that expand?"""
     rows = changed(evidence)
-    dampening, expanding = (rows.loc[rows["dampens"] == side, "side"].nunique() for side in (True, False))
+    dampening, expanding = (
+        rows.loc[rows["dampens"] == side, "side"].nunique() for side in (True, False)
+    )
     found = by_sides(rows)
     words = {
         "times": math.exp(found.quantities[STIFF.name].value or 0.0),

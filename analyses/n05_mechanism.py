@@ -1,4 +1,5 @@
-"""N05: rate and weight decay set the spectra of W_V and W_O as one law says, and the gain follows the spectra."""
+"""N05: rate and weight decay set the spectra of W_V and W_O as one law says, and the gain follows
+the spectra."""
 
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,15 @@ from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.study_rows import jackknife
 from thermostats.studies.nursery.third_tests import mediation
-from thermostats.studies.nursery.training_choices import DECAY, LAW, MARGIN, RATE, exponents, exponents_at_once, worlds
+from thermostats.studies.nursery.training_choices import (
+    DECAY,
+    LAW,
+    MARGIN,
+    RATE,
+    exponents,
+    exponents_at_once,
+    worlds,
+)
 from thermostats.tables.schemas import NURSERY
 
 RECIPES = AtLeast(groups=8)
@@ -28,7 +37,8 @@ MEDIATED = worlds_of_line("log_gain", "log_norm", R, ordered=False, group="")
 
 @CLAIM.shared
 def crossed(evidence: Evidence) -> pd.DataFrame:
-    """Means of the third study's recipes with decay whose steps have a set size, means over the corpora."""
+    """Means of the third study's recipes with decay whose steps have a set size, means over the
+    corpora."""
     return RECIPES.of(third.by_recipe(third.enough(evidence)))
 
 
@@ -47,9 +57,12 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     needs=RECIPES,
 )
 def of_crossed_recipes(evidence: Evidence, matrix: Case) -> Result:
-    """Does the spectral norm go with rate and with decay as the law says, in recipes trained on four corpora each?"""
+    """Does the spectral norm go with rate and with decay as the law says, in recipes trained on
+    four corpora each?"""
     by = {
-        third.IN_WORDS[str(corpus)]: exponents(third.by_recipe(own).assign(spectrum=lambda f: f[matrix.id])).quantities
+        third.IN_WORDS[str(corpus)]: exponents(
+            third.by_recipe(own).assign(spectrum=lambda f: f[matrix.id])
+        ).quantities
         for corpus, own in third.enough(evidence).groupby("trained_on")
     }
     return with_figure(of_third(evidence, matrix), matrix).adding(words={"by": by})
@@ -63,9 +76,15 @@ def with_figure(rows: pd.DataFrame, matrix: Case) -> Result:
 
 
 def by_mediation(rows: pd.DataFrame) -> Result:
-    """What of the effect on the gain goes through the spectra, recipes left out for its interval."""
+    """What of the effect on the gain goes through the spectra, recipes left out for its
+    interval."""
     whole, _, half = jackknife(rows["recipe"], lambda kept: third.mediated(rows, kept)[0])
-    effect = Estimate(float(whole[0]), float(whole[0] - half[0]), float(whole[0] + half[0]), "95% jackknife t interval")
+    effect = Estimate(
+        float(whole[0]),
+        float(whole[0] - half[0]),
+        float(whole[0] + half[0]),
+        "95% jackknife t interval",
+    )
     return Result.of(rows, {INDIRECT.name: effect}, words={"vanishes": third.mediated(rows)[1]})
 
 
@@ -75,7 +94,14 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
 @CLAIM.finding(
     "third_mediation",
     primary=THROUGH,
-    trial=Trial(crossed, by_mediation, "recipe", MEDIATED, many=partial(mediation, quantity=INDIRECT.name), version=2),
+    trial=Trial(
+        crossed,
+        by_mediation,
+        "recipe",
+        MEDIATED,
+        many=partial(mediation, quantity=INDIRECT.name),
+        version=2,
+    ),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -83,7 +109,9 @@ def mediation_of_crossed_recipes(evidence: Evidence) -> Result:
     """Does the gain follow the spectra in recipes trained on four corpora each?"""
     rows = third.enough(evidence)
     on = {
-        third.IN_WORDS[corpus]: by_mediation(third.by_recipe(rows.assign(log_gain=rows[column]))).headline
+        third.IN_WORDS[corpus]: by_mediation(
+            third.by_recipe(rows.assign(log_gain=rows[column]))
+        ).headline
         for corpus, column in third.ON.items()
     }
     return mediates(crossed(evidence)).adding(words={"on": on})

@@ -20,16 +20,21 @@ from thermostats.tables.schemas import GAINS
 
 SEED = 101
 MARGIN = 1.05
-"""Half precision on either side changes a figure by up to 3% (`tables/identities.py`); nothing else may."""
+"""Half precision on either side changes a figure by up to 3% (`tables/identities.py`); nothing else
+may."""
 SPREAD = 0.05
 """Declared standard deviation of the log ratio between models."""
 LIMITS = 1.96
-"""Standard deviations that Bland and Altman's limits of agreement lie from the mean (1986, Lancet 327:307)."""
+"""Standard deviations that Bland and Altman's limits of agreement lie from the mean (1986, Lancet
+327:307)."""
 FEWEST = 3
 """Models without which a mean has no interval."""
 SPECTRA = ("wv_norm", "wo_norm")
 RATIO = V("measured / published")
-SAME = Decide((RATIO.lower > 1 / MARGIN) & (RATIO.upper < MARGIN), (RATIO.lower > MARGIN) | (RATIO.upper < 1 / MARGIN))
+SAME = Decide(
+    (RATIO.lower > 1 / MARGIN) & (RATIO.upper < MARGIN),
+    (RATIO.lower > MARGIN) | (RATIO.upper < 1 / MARGIN),
+)
 CLAIM = Claim.read(__file__)
 
 
@@ -52,15 +57,22 @@ FIGURES = (
 
 @CLAIM.shared
 def pairs(evidence: Evidence, figure: Figure) -> pd.DataFrame:
-    """One row per model with both: the published figure (`value`), the measured one, the log of their ratio; of several
-    files or runs their geometric means, and `why`: a named quantity of the measurement that the published one is.
+    """One row per model with both: the published figure (`value`), the measured one, the log of
+    their ratio; of several files or runs their geometric means, and `why`: a named quantity of the
+    measurement that the published one is.
     """
-    features, files = evidence.table("features"), evidence.table("sources")["file"]
-    names, model = [*GAINS, *SPECTRA], ["model_id", "heritage"]
+    features = evidence.table("features")
+    files = evidence.table("sources")["file"]
+    names = [*GAINS, *SPECTRA]
+    model = ["model_id", "heritage"]
     logs = features.assign(**{name: np.log(features[name].astype(float)) for name in names})
     theirs = features["source"].isin(files)
-    published, measured = (logs[side].groupby(model, as_index=False)[names].mean() for side in (theirs, ~theirs))
-    both = published[[*model, figure.id]].set_axis([*model, "log"], axis=1).merge(measured, on=model)
+    published, measured = (
+        logs[side].groupby(model, as_index=False)[names].mean() for side in (theirs, ~theirs)
+    )
+    both = (
+        published[[*model, figure.id]].set_axis([*model, "log"], axis=1).merge(measured, on=model)
+    )
     both = both.dropna(subset=["log", figure.id])
     apart = both[names].sub(both["log"], axis=0)
     others = apart.drop(columns=figure.id).abs().fillna(np.inf)
@@ -71,9 +83,12 @@ def pairs(evidence: Evidence, figure: Figure) -> pd.DataFrame:
 
 
 def ratio(rows: pd.DataFrame) -> Result:
-    """Geometric mean over models of measured / published, its t interval, and the limits of agreement."""
+    """Geometric mean over models of measured / published, its t interval, and the limits of
+    agreement."""
     test = one_sample(np.exp(rows["log_ratio"]), against=1, log=True, seed=SEED)
-    mean = Estimate(test.ratio, test.ratio_lower, test.ratio_upper, f"95% {test.interval}", test.p_value)
+    mean = Estimate(
+        test.ratio, test.ratio_lower, test.ratio_upper, f"95% {test.interval}", test.p_value
+    )
     reach = LIMITS * float(rows["log_ratio"].std())
     words = {"below": test.ratio * np.exp(-reach), "above": test.ratio * np.exp(reach)}
     return Result.of(rows, {RATIO.name: mean}, words=words)
@@ -89,7 +104,9 @@ def ratios(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
 ENOUGH = AtLeast(models=5)
 LOG = float(np.log(MARGIN))
 WORLDS = worlds_of_mean("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
-TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS, many=ratios)
+TRIAL = Trial(
+    lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS, many=ratios
+)
 
 
 @CLAIM.finding("ratio", primary=SAME, trial=TRIAL, evidence=POOLED, needs=ENOUGH, over=FIGURES)

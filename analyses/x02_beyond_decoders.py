@@ -10,7 +10,11 @@ from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, 
 from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.studies.delia2026.curves import net_amplification
-from thermostats.studies.delia2026.gains_of_claims import BELOW, families_at_once, families_that_amplify
+from thermostats.studies.delia2026.gains_of_claims import (
+    BELOW,
+    families_at_once,
+    families_that_amplify,
+)
 from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)
@@ -26,35 +30,53 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
-    """One row per model: log amplification with half its 95% interval over inputs; `post`: of the sums before the norm.
+    """One row per model: log amplification with half its 95% interval over inputs; `post`: of the
+    sums before the norm.
 
-    Net over the blocks after the first, of post-norm models the mean over their sub-blocks. Of the runs of a model the
-    one with most inputs counts. Of a hierarchical model only gains within stages could be multiplied: it is left out.
+    Net over the blocks after the first, of post-norm models the mean over their sub-blocks. Of the
+    runs of a model the one with most inputs counts. Of a hierarchical model only gains within
+    stages could be multiplied: it is left out.
     """
     wanted = ["model_id", "revision", "n_layers", "norm_place", "stages"]
     known = evidence.table("models", modality=OTHERS)[wanted]
     known = known[((known["norm_place"] == "post") == post) & (known["stages"] == 1)]
-    rows = evidence.table("layers", modality=OTHERS).merge(known, on=["model_id", "revision"]).query("layer > 1")
+    rows = (
+        evidence.table("layers", modality=OTHERS)
+        .merge(known, on=["model_id", "revision"])
+        .query("layer > 1")
+    )
     rows = rows[rows["position"] == rows["modality"].map(OWN)]
-    logs = np.log(rows["gain_sum_attention"] * rows["gain_sum_mlp"]) / 2 if post else np.log(rows["gain_block"])
+    logs = (
+        np.log(rows["gain_sum_attention"] * rows["gain_sum_mlp"]) / 2
+        if post
+        else np.log(rows["gain_block"])
+    )
     by = ["model_id", "heritage", "family", "modality", "n_layers", "run_id", "prompt_id"]
     grouped = rows.assign(log=logs).groupby(by)["log"]
     found = (grouped.mean() if post else grouped.sum(min_count=1)).dropna().reset_index()
     means = found.groupby(by[:-1], as_index=False)["log"].agg(["mean", "sem", "count"])
     means = (
-        means.sort_values("count", ascending=False, kind="stable").drop_duplicates("model_id").sort_values("model_id")
+        means.sort_values("count", ascending=False, kind="stable")
+        .drop_duplicates("model_id")
+        .sort_values("model_id")
     )
     half = stats.t.ppf(0.975, means["count"] - 1) * means["sem"]
     family = means["family"].where(means["family"] != "", means["model_id"])
     columns = {"log": means["mean"], "half": half, "n_prompts": means["count"], "family": family}
-    return means.assign(**columns).drop(columns=["mean", "sem", "count", "run_id"]).reset_index(drop=True)
+    return (
+        means.assign(**columns)
+        .drop(columns=["mean", "sem", "count", "run_id"])
+        .reset_index(drop=True)
+    )
 
 
-share, shares = partial(families_that_amplify, name="models"), partial(families_at_once, name="models")
+share = partial(families_that_amplify, name="models")
+shares = partial(families_at_once, name="models")
 NETS = worlds_of_mean("log", float(np.log(124)), 0.0, 1.0)
 """As declared for C20."""
 SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
-"""Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ by a tenth."""
+"""Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ
+by a tenth."""
 
 
 PRE, POST = (

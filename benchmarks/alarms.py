@@ -1,15 +1,18 @@
-"""How often the checks of a fit warn and fail, by kind of wrongness: an hour of one processor, resumable.
+"""How often the checks of a fit warn and fail, by kind of wrongness: an hour of one processor,
+resumable.
 
     python benchmarks/alarms.py                  # or --shard 1/2 and --shard 2/2 beside one another
-    python benchmarks/alarms.py --table          # the table of what is there
-    python benchmarks/alarms.py --limits         # two minutes: the right model of the line without fits
+    python benchmarks/alarms.py --table          # the table of what is there python
+    benchmarks/alarms.py --limits         # two minutes: the right model of the line without fits
 
-y_i = a + b z_i + u_lab(i) + ε_i with z the standardised log of depth, on models as they are met (`model_facts`), and
-what is wrong added. Every data set is fitted by `fit_heritage` and by `fit_line`. What is done is kept in `--folder`;
-counts go to `results/alarms.csv`, which docs/explanation/posterior-checks.md shows (`make snapshot`).
+y_i = a + b z_i + u_lab(i) + ε_i with z the standardised log of depth, on models as they are met
+(`model_facts`), and what is wrong added. Every data set is fitted by `fit_heritage` and by
+`fit_line`. What is done is kept in `--folder`; counts go to `results/alarms.csv`, which
+docs/explanation/posterior-checks.md shows (`make snapshot`).
 
-The line's test quantities depend on none of its parameters, so that replicated data are normal noise. `--limits` holds
-many more right data sets against that, the first of them those of the table: `results/alarms-limits.csv`.
+The line's test quantities depend on none of its parameters, so that replicated data are normal
+noise. `--limits` holds many more right data sets against that, the first of them those of the
+table: `results/alarms-limits.csv`.
 """
 
 from __future__ import annotations
@@ -41,16 +44,19 @@ UNFITTED, REPLICATES = 2000, 2000
 """Right data sets without fits, and replicated ones that all of them are held against."""
 FOLDER = Path.home() / ".cache" / "thermostats-benchmarks" / "alarms"
 DESIGNS = {"22 models of 5 labs": (22, 5, 200), "60 models of 20 labs": (60, 20, 20)}
-"""Models, labs, and data sets of the right model whose checks have refits, of which a large design needs 80 each."""
+"""Models, labs, and data sets of the right model whose checks have refits, of which a large design
+needs 80 each."""
 RIGHT, OF_EACH = 1000, 200
 LEVEL, SLOPE, LAB, OWN = 0.05, 0.09, 0.13, 0.11
-"""Mean log gain, slope on depth over one SD, and standard deviations of labs and of models within labs."""
+"""Mean log gain, slope on depth over one SD, and standard deviations of labs and of models within
+labs."""
 PROMPT_SD, PROMPTS = 0.05, 25
 FEW = Settings(draws=250)
 PER_CENT = 100.0
 
 Change = Callable[[np.random.Generator, NDArray[np.int64], Array, float], Array]
-"""From a generator, labs, z and how many times its size a wrongness has: residuals in units of their SD."""
+"""From a generator, labs, z and how many times its size a wrongness has: residuals in units of
+their SD."""
 
 
 def normal(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
@@ -73,17 +79,23 @@ def log_normal(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size:
 
 def spreads(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
     """A factor for every lab."""
-    return np.asarray(np.exp(0.7 * size * rng.standard_normal(lab.max() + 1))[lab] * rng.standard_normal(z.size))
+    return np.asarray(
+        np.exp(0.7 * size * rng.standard_normal(lab.max() + 1))[lab] * rng.standard_normal(z.size)
+    )
 
 
 def bimodal(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
     """Unit variance; heaps of standard deviation 0.3 / size at ±1."""
-    return np.asarray((rng.choice([-1.0, 1.0], z.size) + 0.3 / size * rng.standard_normal(z.size)) / 1.09**0.5)
+    return np.asarray(
+        (rng.choice([-1.0, 1.0], z.size) + 0.3 / size * rng.standard_normal(z.size)) / 1.09**0.5
+    )
 
 
 def slopes(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
     """Every lab has a slope of its own."""
-    return np.asarray(rng.standard_normal(z.size) + 2 * size * rng.standard_normal(lab.max() + 1)[lab] * z)
+    return np.asarray(
+        rng.standard_normal(z.size) + 2 * size * rng.standard_normal(lab.max() + 1)[lab] * z
+    )
 
 
 def curved(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
@@ -114,7 +126,9 @@ def growing(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: fl
 def hidden(rng: np.random.Generator, lab: NDArray[np.int64], z: Array, size: float) -> Array:
     """Each lab has two families, which no column names."""
     family = 2 * lab + rng.integers(2, size=z.size)
-    return np.asarray(rng.standard_normal(z.size) + 4 * size * rng.standard_normal(2 * lab.max() + 2)[family])
+    return np.asarray(
+        rng.standard_normal(z.size) + 4 * size * rng.standard_normal(2 * lab.max() + 2)[family]
+    )
 
 
 RIGHT_MODEL, UNIT = "nothing: the right model", "gains in per cent"
@@ -141,13 +155,23 @@ def world(kind: str, n_models: int, n_labs: int, seed: int, size: float = 1.0) -
     lab = pd.factorize(facts["heritage"])[0]
     log_depth = np.log(facts["n_layers"].to_numpy(np.float64))
     z = (log_depth - log_depth.mean()) / log_depth.std()
-    y = LEVEL + SLOPE * z + LAB * rng.standard_normal(n_labs)[lab] + OWN * KINDS[kind](rng, lab, z, size)
+    y = (
+        LEVEL
+        + SLOPE * z
+        + LAB * rng.standard_normal(n_labs)[lab]
+        + OWN * KINDS[kind](rng, lab, z, size)
+    )
     y += PROMPT_SD / PROMPTS**0.5 * rng.standard_normal(n_models)
     sd = PROMPT_SD * np.sqrt(rng.chisquare(PROMPTS - 1, n_models) / (PROMPTS - 1))
     gain = np.exp(y) * (PER_CENT if kind == UNIT else 1.0)
     error = sd / PROMPTS**0.5
     return facts.assign(
-        gain=gain, gain_sd=gain * sd, n_prompts=PROMPTS, log_gain=np.log(gain), log_n_layers=log_depth, error=error
+        gain=gain,
+        gain_sd=gain * sd,
+        n_prompts=PROMPTS,
+        log_gain=np.log(gain),
+        log_n_layers=log_depth,
+        error=error,
     )
 
 
@@ -155,7 +179,9 @@ FITS: dict[str, Callable[[pd.DataFrame], Fit]] = {
     "heritage": lambda table: fit_heritage(
         table.drop(columns=["log_gain", "log_n_layers", "error"]), seed=1, settings=FEW
     ),
-    "line": lambda table: fit_line(table, "log_gain", ["log_n_layers"], scale=0.5, se="error", seed=1),
+    "line": lambda table: fit_line(
+        table, "log_gain", ["log_n_layers"], scale=0.5, se="error", seed=1
+    ),
 }
 
 
@@ -165,7 +191,8 @@ def outcomes(gate: Gate) -> dict[str, str]:
 
 
 def tasks() -> list[tuple[str, str, str, int, bool]]:
-    """Fit, design, kind, seed, whether with refits: all kinds advance together, refits come last."""
+    """Fit, design, kind, seed, whether with refits: all kinds advance together, refits come
+    last."""
     both = [(fit, design) for fit in FITS for design in DESIGNS]
     plain = [
         (seed / (RIGHT if kind == RIGHT_MODEL else OF_EACH), (fit, design, kind, seed, False))
@@ -198,7 +225,8 @@ def run(folder: Path, shard: int, shards: int) -> None:
 
 
 def limits() -> pd.DataFrame:
-    """In how many right data sets of every design the line's test quantities are beyond their limit."""
+    """In how many right data sets of every design the line's test quantities are beyond their
+    limit."""
     counts = []
     for name, (n_models, n_labs, _) in DESIGNS.items():
         noise = np.random.default_rng(7).standard_normal((REPLICATES, n_models))
@@ -208,7 +236,9 @@ def limits() -> pd.DataFrame:
             x = (table["log_n_layers"] - table["log_n_layers"].mean()).to_numpy()
             design = Regressors(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
             statistics = laws.statistics(design, laws.CLOSING)
-            check = predictive("residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED)
+            check = predictive(
+                "residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED
+            )
             failed += check.outcome == FAILED
         counts.append((name, UNFITTED, failed))
     return pd.DataFrame(counts, columns=["design", "data_sets", "failed"])
@@ -223,7 +253,8 @@ def rows(folder: Path) -> Iterator[dict[str, list[str | int | bool] | dict[str, 
 
 
 def table(folder: Path) -> pd.DataFrame:
-    """Per fit, design, kind and check, and of any without refits: data sets, and in how many it warned and failed."""
+    """Per fit, design, kind and check, and of any without refits: data sets, and in how many it
+    warned and failed."""
     counts: dict[tuple[str, ...], list[int]] = {}
     for row in rows(folder):
         fit, design, kind, _, refits = row["task"]
@@ -243,12 +274,15 @@ def table(folder: Path) -> pd.DataFrame:
     )
     order = {kind: place for place, kind in enumerate(KINDS)}
     return made.sort_values(
-        ["fit", "design", "wrong", "check"], key=lambda column: column.map(order) if column.name == "wrong" else column
+        ["fit", "design", "wrong", "check"],
+        key=lambda column: column.map(order) if column.name == "wrong" else column,
     )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--folder", type=Path, default=FOLDER)
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--table", action="store_true")

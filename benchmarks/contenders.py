@@ -1,9 +1,10 @@
-"""What is timed, one function a contender: given a model's folder it loads, and returns the work to be repeated.
+"""What is timed, one function a contender: given a model's folder it loads, and returns the work to
+be repeated.
 
-Each is called by `worker.py` in an environment of its own, so that what it imports it imports itself.
+Each is called by `worker.py` in an environment of its own, so that what it imports it imports
+itself.
 """
 
-# ruff: noqa: PLC0415
 from __future__ import annotations
 
 import json
@@ -22,8 +23,9 @@ def prompts_of(folder: Path) -> list[list[int]]:
 
 
 def norms(folder: Path) -> Work:
-    """This package: the table `layers` of all prompts, sub-blocks, cosines and anisotropy included."""
-    from thermostats.measurement.gains import measure_gains
+    """This package: the table `layers` of all prompts, sub-blocks, cosines and anisotropy
+    included."""
+    from thermostats.measurement.gains import measure_gains  # noqa: PLC0415
 
     decoder, prompts = _loaded(folder, "default")
 
@@ -36,9 +38,10 @@ def norms(folder: Path) -> Work:
 
 
 def norms_notebook(folder: Path) -> Work:
-    """transformers as in a notebook: one prompt at a time, with the head, all hidden states kept."""
-    import torch
-    from transformers import AutoModelForCausalLM
+    """transformers as in a notebook: one prompt at a time, with the head, all hidden states
+    kept."""
+    import torch  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     prompts = [torch.tensor([ids]) for ids in prompts_of(folder)]
@@ -56,8 +59,8 @@ def norms_notebook(folder: Path) -> Work:
 
 def norms_transformer_lens(folder: Path) -> Work:
     """TransformerLens: one prompt at a time, a filter that keeps the residual stream alone."""
-    import torch
-    from transformer_lens.model_bridge import TransformerBridge
+    import torch  # noqa: PLC0415
+    from transformer_lens.model_bridge import TransformerBridge  # noqa: PLC0415
 
     model = TransformerBridge.boot_transformers(str(folder), device="cpu", dtype=torch.float32)
     model.eval()
@@ -70,7 +73,9 @@ def norms_transformer_lens(folder: Path) -> Work:
         norms = []
         with torch.no_grad():
             for ids in prompts:
-                cache = model.run_with_cache(ids, names_filter=lambda name: name in wanted, return_type=None)[1]
+                cache = model.run_with_cache(
+                    ids, names_filter=lambda name: name in wanted, return_type=None
+                )[1]
                 lengths = {name: cache[name][0].norm(dim=-1) for name in wanted}
                 norms += torch.stack([lengths[name] for name in names])[:, -1].tolist()
         return norms
@@ -80,9 +85,9 @@ def norms_transformer_lens(folder: Path) -> Work:
 
 def norms_nnsight(folder: Path) -> Work:
     """nnsight: one prompt at a time, the norms computed inside the trace."""
-    import nnsight
-    import torch
-    from nnsight import LanguageModel
+    import nnsight  # noqa: PLC0415
+    import torch  # noqa: PLC0415
+    from nnsight import LanguageModel  # noqa: PLC0415
 
     model = LanguageModel(str(folder), dispatch=True, dtype=torch.float32)
     blocks = list(model.transformer.h if hasattr(model, "transformer") else model.gpt_neox.layers)
@@ -102,7 +107,7 @@ def norms_nnsight(folder: Path) -> Work:
 
 def sgemm(_folder: Path) -> Work:
     """The machine's own rate: one product of two square float32 matrices."""
-    import torch
+    import torch  # noqa: PLC0415
 
     a, b = torch.randn(SGEMM, SGEMM), torch.randn(SGEMM, SGEMM)
     return lambda: float((a @ b)[0, 0]) * 0
@@ -110,17 +115,18 @@ def sgemm(_folder: Path) -> Work:
 
 def sheaf(folder: Path) -> Work:
     """This package: the table `attention` of all prompts, spectra of W_V included."""
-    from thermostats.measurement.attention import measure_attention
+    from thermostats.measurement.attention import measure_attention  # noqa: PLC0415
 
     decoder, prompts = _loaded(folder, "eager")
     return lambda: float(measure_attention(decoder, prompts)["trace"].sum())
 
 
 def eager_forward(folder: Path) -> Work:
-    """The forward pass that the sheaf features are taken from: same model as it is, same batches, no hooks."""
-    import torch
+    """The forward pass that the sheaf features are taken from: same model as it is, same batches,
+    no hooks."""
+    import torch  # noqa: PLC0415
 
-    from thermostats.measurement.forward import call, make_batches
+    from thermostats.measurement.forward import call, make_batches  # noqa: PLC0415
 
     decoder, prompts = _loaded(folder, "eager")
 
@@ -133,11 +139,14 @@ def eager_forward(folder: Path) -> Work:
 
 
 def eager_notebook(folder: Path) -> Work:
-    """An eager forward pass as in a notebook: one prompt at a time, with the head, attention weights returned."""
-    import torch
-    from transformers import AutoModelForCausalLM
+    """An eager forward pass as in a notebook: one prompt at a time, with the head, attention
+    weights returned."""
+    import torch  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation="eager"
+    ).eval()
     prompts = [torch.tensor([ids]) for ids in prompts_of(folder)]
 
     def run() -> None:
@@ -150,15 +159,19 @@ def eager_notebook(folder: Path) -> Work:
 
 def spectra(folder: Path) -> Work:
     """This package: ‖W_V‖₂ and ‖W_O‖₂ of every layer, read from the files each time."""
-    from thermostats.measurement.checkpoint import geometry, open_checkpoint
-    from thermostats.measurement.lookup import lookup
-    from thermostats.measurement.spectra import layer_rows, read_config
+    from thermostats.measurement.checkpoint import geometry, open_checkpoint  # noqa: PLC0415
+    from thermostats.measurement.lookup import lookup  # noqa: PLC0415
+    from thermostats.measurement.spectra import layer_rows, read_config  # noqa: PLC0415
 
     def run() -> list[float]:
         config = read_config(folder)
         entry, tensors = lookup(config), open_checkpoint(folder)
         layers = range(1, geometry(entry, config).n_layers + 1)
-        rows = [row for layer in layers for row in layer_rows(entry, config, tensors, layer, heads=False)]
+        rows = [
+            row
+            for layer in layers
+            for row in layer_rows(entry, config, tensors, layer, heads=False)
+        ]
         return [float(row["spectral_norm"]) for row in rows]
 
     return run
@@ -166,25 +179,27 @@ def spectra(folder: Path) -> Work:
 
 def svd(folder: Path) -> Work:
     """All singular values of W_V and W_O; the model was loaded before the clock started."""
-    import torch
+    import torch  # noqa: PLC0415
 
     matrices = _matrices(folder)
     return lambda: [float(torch.linalg.svdvals(W)[0]) for W in matrices]
 
 
 def full_svd(folder: Path) -> Work:
-    """The full SVD, U and V included, of W_V and W_O; the model was loaded before the clock started."""
-    import torch
+    """The full SVD, U and V included, of W_V and W_O; the model was loaded before the clock
+    started."""
+    import torch  # noqa: PLC0415
 
     matrices = _matrices(folder)
     return lambda: [float(torch.linalg.svd(W, full_matrices=False)[1][0]) for W in matrices]
 
 
 def weightwatcher_model(folder: Path) -> Work:
-    """WeightWatcher on the model's own attention layers, where W_V is one part of a fused matrix."""
-    import torch
-    import weightwatcher as ww
-    from transformers import AutoModelForCausalLM
+    """WeightWatcher on the model's own attention layers, where W_V is one part of a fused
+    matrix."""
+    import torch  # noqa: PLC0415
+    import weightwatcher as ww  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     watcher = ww.WeightWatcher(model=model)
@@ -200,21 +215,24 @@ def weightwatcher_model(folder: Path) -> Work:
 
 
 def weightwatcher(folder: Path) -> Work:
-    """WeightWatcher on linear layers that hold W_V and W_O and nothing else; loaded before the clock started."""
-    import torch
-    import weightwatcher as ww
+    """WeightWatcher on linear layers that hold W_V and W_O and nothing else; loaded before the
+    clock started."""
+    import torch  # noqa: PLC0415
+    import weightwatcher as ww  # noqa: PLC0415
 
     layers = torch.nn.ModuleList()
     for W in _matrices(folder):
         layers.append(torch.nn.Linear(W.shape[1], W.shape[0], bias=False))
         layers[-1].weight.data = W
     watcher = ww.WeightWatcher(model=layers)
-    return lambda: [math.sqrt(x) for x in watcher.analyze(plot=False).sort_values("layer_id")["spectral_norm"]]
+    return lambda: [
+        math.sqrt(x) for x in watcher.analyze(plot=False).sort_values("layer_id")["spectral_norm"]
+    ]
 
 
 def exact(folder: Path) -> Work:
     """The largest singular values in float64, which the others are held against."""
-    import torch
+    import torch  # noqa: PLC0415
 
     matrices = _matrices(folder)
     return lambda: [float(torch.linalg.svdvals(W.double())[0]) for W in matrices]
@@ -222,26 +240,34 @@ def exact(folder: Path) -> Work:
 
 def every_spectrum(folder: Path) -> Work:
     """This package: the whole table `weights` of a model's files, heads and embeddings included."""
-    from thermostats.measurement.spectra import weights
+    from thermostats.measurement.spectra import weights  # noqa: PLC0415
 
     return lambda: len(weights(folder)) * 0
 
 
 def row_norms(folder: Path) -> Work:
-    """This package: norms of the rows of both embeddings, the one quantity that takes a single pass over its bytes."""
-    from thermostats.measurement.checkpoint import open_checkpoint
-    from thermostats.measurement.lookup import lookup
-    from thermostats.measurement.spectra import embedding_summaries, read_config
+    """This package: norms of the rows of both embeddings, the one quantity that takes a single pass
+    over its bytes."""
+    from thermostats.measurement.checkpoint import open_checkpoint  # noqa: PLC0415
+    from thermostats.measurement.lookup import lookup  # noqa: PLC0415
+    from thermostats.measurement.spectra import embedding_summaries, read_config  # noqa: PLC0415
 
     config = read_config(folder)
-    return lambda: list(embedding_summaries(lookup(config), config, open_checkpoint(folder)).values())
+    return lambda: list(
+        embedding_summaries(lookup(config), config, open_checkpoint(folder)).values()
+    )
 
 
 def plain_read(folder: Path) -> Work:
-    """The disk's own speed: the bytes of both embeddings, which stand first in the file, read one after the other."""
-    from thermostats.measurement.checkpoint import open_checkpoint
+    """The disk's own speed: the bytes of both embeddings, which stand first in the file, read one
+    after the other."""
+    from thermostats.measurement.checkpoint import open_checkpoint  # noqa: PLC0415
 
-    needed = sum(math.prod(t.shape) * 2 for name, t in open_checkpoint(folder).items() if "layers" not in name)
+    needed = sum(
+        math.prod(t.shape) * 2
+        for name, t in open_checkpoint(folder).items()
+        if "layers" not in name
+    )
     buffer = memoryview(bytearray(1 << 23))
 
     def run() -> int:
@@ -255,16 +281,16 @@ def plain_read(folder: Path) -> Work:
 
 
 def _loaded(folder: Path, attention: str) -> tuple[Any, list[Any]]:
-    from thermostats.measurement.batching import TokenisedPrompt
-    from thermostats.measurement.hub import model_folder
-    from thermostats.measurement.loading import load
+    from thermostats.measurement.batching import TokenisedPrompt  # noqa: PLC0415
+    from thermostats.measurement.hub import model_folder  # noqa: PLC0415
+    from thermostats.measurement.loading import load  # noqa: PLC0415
 
     prompts = [TokenisedPrompt(f"{i:02d}", tuple(ids)) for i, ids in enumerate(prompts_of(folder))]
     return load(model_folder(str(folder)), attention=attention, tokenizer=False).decoder, prompts
 
 
 def _matrices(folder: Path) -> list[Any]:
-    import numpy as np
-    import torch
+    import numpy as np  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
     return list(torch.from_numpy(np.load(folder / "matrices.npy")))

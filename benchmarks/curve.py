@@ -1,7 +1,9 @@
-"""CPU-seconds of a specification curve of about 2,000 universes: estimate, interval, verdict, and 999 rearrangements.
+"""CPU-seconds of a specification curve of about 2,000 universes: estimate, interval, verdict, and
+999 rearrangements.
 
-Rows, test and rule are those of C04, with its universes for all labs and without each of three, 1,728 in all. The goal
-is 60 CPU-seconds for 2,000. Ratios carry over to other machines, seconds do not.
+Rows, test and rule are those of C04, with its universes for all labs and without each of three,
+1,728 in all. The goal is 60 CPU-seconds for 2,000. Ratios carry over to other machines, seconds do
+not.
 """
 
 from __future__ import annotations

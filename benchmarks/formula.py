@@ -1,6 +1,8 @@
-"""The formula version of the heritage model by Bambi: reads a CSV of gains, samples with nutpie, prints JSON.
+"""The formula version of the heritage model by Bambi: reads a CSV of gains, samples with nutpie,
+prints JSON.
 
-Run by `modelling.py` with the interpreter of an environment that has Bambi; imports nothing of this package.
+Run by `modelling.py` with the interpreter of an environment that has Bambi; imports nothing of this
+package.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def main() -> None:
     table[list(FACTS)] = (logs - logs.mean()) / logs.std()
     table["log_gain"] = np.log(table["gain"])
     groups = "(1 | heritage) + (1 | model_id) + (1 | category) + (1 | model_id:category)"
-    formula = bmb.Formula(f"log_gain ~ {' + '.join(FACTS)} + {groups}", "sigma ~ 1 + (1 | model_id)")
+    formula = bmb.Formula(
+        f"log_gain ~ {' + '.join(FACTS)} + {groups}", "sigma ~ 1 + (1 | model_id)"
+    )
     model = bmb.Model(formula, table, family="t")
     model.build()
     trace = model.fit(
@@ -42,7 +46,11 @@ def main() -> None:
     seconds = trace.posterior.attrs["sampling_time"]
     wall = time.perf_counter() - start
     posterior = {name: values.values for name, values in trace.posterior.data_vars.items()}
-    ess = [float(az.ess(trace, var_names=[n], method=m)[n].min()) for n in posterior for m in ("bulk", "tail")]
+    ess = [
+        float(az.ess(trace, var_names=[n], method=m)[n].min())
+        for n in posterior
+        for m in ("bulk", "tail")
+    ]
     rhat = [float(az.rhat(trace, var_names=[n])[n].max()) for n in posterior]
     row = {
         "version": f"bambi {version('bambi')}, pymc {version('pymc')}",

@@ -1,10 +1,11 @@
-"""Files of millions of rows joined into a new folder, the same again, and what is made of them, beside the goals.
+"""Files of millions of rows joined into a new folder, the same again, and what is made of them,
+beside the goals.
 
-    python benchmarks/joins.py FOLDER                # 2,000 models of 40 layers and 25 prompts: 2 million rows
-    python benchmarks/joins.py FOLDER --models 200   # a tenth of it
+    python benchmarks/joins.py FOLDER                # 2,000 models of 40 layers and 25 prompts: 2
+    million rows python benchmarks/joins.py FOLDER --models 200   # a tenth of it
 
-Each step is a process of its own: CPU-seconds without imports, and the highest resident memory. Results go to
-results/joins.csv and joins.md; a size that is run again replaces its own lines.
+Each step is a process of its own: CPU-seconds without imports, and the highest resident memory.
+Results go to results/joins.csv and joins.md; a size that is run again replaces its own lines.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ TABLES = ("models", "prompts", "runs", "layers")
 
 
 class Goal(NamedTuple):
-    """CPU-seconds and gigabytes that a step of `ALL` models may take, and what it took on 27 November 2026."""
+    """CPU-seconds and gigabytes that a step of `ALL` models may take, and what it took on 27
+    November 2026."""
 
     seconds: float
     before: float
@@ -54,7 +56,8 @@ GOALS = {
 
 
 def make(folder: Path, models: int) -> None:
-    """A file each of models, prompts, runs and layers, as another program writes them: gains alone, runs unsorted."""
+    """A file each of models, prompts, runs and layers, as another program writes them: gains alone,
+    runs unsorted."""
     runs = pd.DataFrame([run_row(i) for i in range(models)])
     prompts = [f"p{i:03d}" for i in range(PROMPTS)]
     per_run = LAYERS * PROMPTS
@@ -70,7 +73,10 @@ def make(folder: Path, models: int) -> None:
     frames = {
         "models": pd.DataFrame([{**model_row(i), "n_layers": LAYERS} for i in range(models)]),
         "prompts": pd.DataFrame(
-            {"prompt_id": prompts, "text_sha256": [hashlib.sha256(each.encode()).hexdigest() for each in prompts]}
+            {
+                "prompt_id": prompts,
+                "text_sha256": [hashlib.sha256(each.encode()).hexdigest() for each in prompts],
+            }
         ).assign(prompt_set="simulated", text="", category="", complexity=""),
         "runs": runs,
         "layers": layers,
@@ -118,7 +124,12 @@ def study(folder: Path, models: int) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         make(Path(temporary), models)
         for name in STEPS:
-            row = {"models": models, "step": name, **timed(name, Path(temporary)), "load": os.getloadavg()[0]}
+            row = {
+                "models": models,
+                "step": name,
+                **timed(name, Path(temporary)),
+                "load": os.getloadavg()[0],
+            }
             rows.append({**row, "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"})
             print(rows[-1], file=sys.stderr, flush=True)
     write(pd.DataFrame(rows))
@@ -132,7 +143,9 @@ def write(table: pd.DataFrame) -> None:
     table.to_csv(path, index=False, float_format="%.4g", lineterminator="\n")
     full = table[table["models"] == ALL].set_index("step")
     lines = ["# Millions of rows", "", HEADING, "", markdown(table), ""]
-    lines += [verdict(name, goal, full.loc[name]) for name, goal in GOALS.items() if name in full.index]
+    lines += [
+        verdict(name, goal, full.loc[name]) for name, goal in GOALS.items() if name in full.index
+    ]
     (RESULTS / "joins.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -141,7 +154,9 @@ def verdict(name: str, goal: Goal, row: pd.Series) -> str:
     parts = [f"{row['cpu_seconds']:.1f} CPU-s (goal {goal.seconds:g}, before {goal.before:g})"]
     good = row["cpu_seconds"] <= goal.seconds
     if goal.gigabytes is not None:
-        parts.append(f"{row['gigabytes']:.2f} GB (goal {goal.gigabytes:g}, before {goal.gigabytes_before:g})")
+        parts.append(
+            f"{row['gigabytes']:.2f} GB (goal {goal.gigabytes:g}, before {goal.gigabytes_before:g})"
+        )
         good = good and row["gigabytes"] <= goal.gigabytes
     return f"- {name}, {ALL:,} models: {', '.join(parts)}: {'reached' if good else 'missed'}."
 
@@ -149,11 +164,13 @@ def verdict(name: str, goal: Goal, row: pd.Series) -> str:
 HEADING = f"""\
 CSV files of models, prompts, runs and layers ({LAYERS} layers, {PROMPTS} prompts, the gain alone) are joined into a new
 folder, and again; then the table layers is loaded and `features` made, with the rows that ship beneath. CPU-seconds
-grow with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""
+grow with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""  # noqa: E501
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", type=int, default=ALL)
     parser.add_argument("--step", choices=list(STEPS))

@@ -1,9 +1,10 @@
 """How well a lineage is got back from weights where it is known: `results/kinship.csv`.
 
-By spectra, of the tables that ship: the nursery's tuned models and their bases, the encoders `rxnfp`, two sizes of one
-recipe. By weights: `--train DIR` trains 16 small models there (four recipes of 400 steps, each tuned in three ways for
-120) on the nursery's corpora, English being the pages of `docs/`; `--rxnfp DIR` compares the encoders of the package
-`rxnfp` 0.1.0 unpacked in DIR.
+By spectra, of the tables that ship: the nursery's tuned models and their bases, the encoders
+`rxnfp`, two sizes of one recipe. By weights: `--train DIR` trains 16 small models there (four
+recipes of 400 steps, each tuned in three ways for 120) on the nursery's corpora, English being the
+pages of `docs/`; `--rxnfp DIR` compares the encoders of the package `rxnfp` 0.1.0 unpacked in
+DIR.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ def spectra() -> pd.DataFrame:
 
 
 def nearest(name: str, by: str, distances: pd.DataFrame, parents: Mapping[str, str]) -> Row:
-    """For how many children the nearest model is the parent or a sibling of theirs; by chance: a model at random."""
+    """For how many children the nearest model is the parent or a sibling of theirs; by chance: a
+    model at random."""
     d = distances.mask(np.eye(len(distances), dtype=bool))
     kin = {
-        child: ({parent, *(other for other, above in parents.items() if above == parent)} & set(d)) - {child}
+        child: ({parent, *(other for other, above in parents.items() if above == parent)} & set(d))
+        - {child}
         for child, parent in parents.items()
     }
     right = sum(d[child].idxmin() in near for child, near in kin.items())
@@ -46,14 +49,20 @@ def nearest(name: str, by: str, distances: pd.DataFrame, parents: Mapping[str, s
     return name, by, "nearest model is the parent or a sibling", right, len(parents), chance
 
 
-def groups(name: str, by: str, distances: pd.DataFrame, parents: Mapping[str, str], seed: int = 1) -> Row:
-    """How many groups of a base and its tunings neighbour joining has; by chance: the mean of 200 shuffles of names."""
+def groups(
+    name: str, by: str, distances: pd.DataFrame, parents: Mapping[str, str], seed: int = 1
+) -> Row:
+    """How many groups of a base and its tunings neighbour joining has; by chance: the mean of 200
+    shuffles of names."""
     found, models = thermostats.neighbour_joining(distances), list(distances)
     declared = thermostats.tree(
         pd.DataFrame({"model_id": models, "parent": [parents.get(model, "") for model in models]})
     )
     rng = np.random.default_rng(seed)
-    shuffled = [recovered(declared, renamed(found, models, rng), models)["recovered"].sum() for _ in range(200)]
+    shuffled = [
+        recovered(declared, renamed(found, models, rng), models)["recovered"].sum()
+        for _ in range(200)
+    ]
     table = recovered(declared, found, models)
     return (
         name,
@@ -69,8 +78,12 @@ def renamed(tree: Tree, models: list[str], rng: np.random.Generator) -> Tree:
     """The same tree with its models shuffled."""
     new = dict(zip(models, rng.permutation(models), strict=True))
     edges = tree.edges()
-    edges = edges.assign(name=edges["name"].replace(new), parent=edges["parent"].replace(new)).drop(columns="height")
-    top = pd.DataFrame([{"name": new.get(tree.names[0], tree.names[0]), "parent": "", "length": 0.0}])
+    edges = edges.assign(name=edges["name"].replace(new), parent=edges["parent"].replace(new)).drop(
+        columns="height"
+    )
+    top = pd.DataFrame(
+        [{"name": new.get(tree.names[0], tree.names[0]), "parent": "", "length": 0.0}]
+    )
     return Tree.of(pd.concat([top, edges], ignore_index=True))
 
 
@@ -78,7 +91,11 @@ def by_spectra() -> Iterator[Row]:
     """Rows of the tables that ship."""
     rows, lineage = spectra(), thermostats.load("lineage")
     nursery = rows[rows["model_id"].str.match(r"nursery/r\d\d-\d")]
-    parents = dict(lineage.loc[lineage["parent"].str.startswith("nursery/r"), ["model_id", "parent"]].to_numpy())
+    parents = dict(
+        lineage.loc[
+            lineage["parent"].str.startswith("nursery/r"), ["model_id", "parent"]
+        ].to_numpy()
+    )
     angles = thermostats.spectral_angles(nursery)
     title = "nursery, 96 and 16 tuned of them"
     yield nearest(title, "spectra", angles, parents)
@@ -89,26 +106,50 @@ def by_spectra() -> Iterator[Row]:
     row = nearest("nursery, 96", "spectra", angles.loc[bases, bases], recipes)
     yield (*row[:2], "nearest model is of the same recipe", *row[3:])
     real = thermostats.spectral_angles(rows[~rows["model_id"].str.startswith("nursery/")])
-    tuned = {"rxnfp/bert_ft": "rxnfp/bert_pretrained", "rxnfp/bert_ft_10k_25s": "rxnfp/bert_pretrained"}
+    tuned = {
+        "rxnfp/bert_ft": "rxnfp/bert_pretrained",
+        "rxnfp/bert_ft_10k_25s": "rxnfp/bert_pretrained",
+    }
     yield nearest(f"{len(real)} trained models", "spectra", real, tuned)
     sizes = {f"Qwen/Qwen2.5-Coder-{size}-Instruct": "Qwen2.5-Coder" for size in ("0.5B", "1.5B")}
     row = nearest(f"{len(real)} trained models", "spectra", real, sizes)
     yield (*row[:2], "nearest model is the other size of Qwen2.5-Coder", *row[3:])
 
 
-def of_one_shape(title: str, angles: pd.DataFrame, rows: pd.DataFrame, parents: Mapping[str, str]) -> Row:
-    """The parent among models of its depth and number of heads, whose spectra the shape does not tell apart."""
-    shape = rows.groupby("model_id").agg(depth=("layer", "max"), heads=("head", "nunique")).apply(tuple, axis=1)
-    alike = {child: [x for x in angles if shape[x] == shape[child] and x != child] for child in parents}
-    right = sum(angles.loc[alike[child], child].idxmin() == parent for child, parent in parents.items())
+def of_one_shape(
+    title: str, angles: pd.DataFrame, rows: pd.DataFrame, parents: Mapping[str, str]
+) -> Row:
+    """The parent among models of its depth and number of heads, whose spectra the shape does not
+    tell apart."""
+    shape = (
+        rows.groupby("model_id")
+        .agg(depth=("layer", "max"), heads=("head", "nunique"))
+        .apply(tuple, axis=1)
+    )
+    alike = {
+        child: [x for x in angles if shape[x] == shape[child] and x != child] for child in parents
+    }
+    right = sum(
+        angles.loc[alike[child], child].idxmin() == parent for child, parent in parents.items()
+    )
     chance = sum(1 / len(others) for others in alike.values())
-    return title, "spectra", "nearest model of the same depth and heads is the parent", right, len(parents), chance
+    return (
+        title,
+        "spectra",
+        "nearest model of the same depth and heads is the parent",
+        right,
+        len(parents),
+        chance,
+    )
 
 
 def by_weights(folder: Path) -> Iterator[Row]:
     """Bases and tuned models trained in a folder."""
     trained(folder)
-    found = {path.parent.parent.name: path.parent for path in sorted(folder.glob("models/*/step*/model.safetensors"))}
+    found = {
+        path.parent.parent.name: path.parent
+        for path in sorted(folder.glob("models/*/step*/model.safetensors"))
+    }
     models = {name: path for name, path in found.items() if "again" not in name}
     parents = {name: "-".join(name.split("-")[:2]) for name in models if name.count("-") > 1}
     distances = thermostats.weight_distances(models)
@@ -119,7 +160,7 @@ def by_weights(folder: Path) -> Iterator[Row]:
 
 def trained(folder: Path) -> None:
     """Four recipes and their tunings, once."""
-    from nursery import corpora, tuning  # noqa: PLC0415 - torch
+    from nursery import corpora, tuning  # noqa: PLC0415
     from nursery.designs import Design  # noqa: PLC0415
     from nursery.pack_training import run  # noqa: PLC0415
     from nursery.recipes import OPTIMISERS, Recipe  # noqa: PLC0415
@@ -129,9 +170,16 @@ def trained(folder: Path) -> None:
     pages = sorted(Path(__file__).parents[1].glob("docs/**/*.md"))
     (folder / "pages.txt").write_text("\f".join(page.read_text(encoding="utf-8") for page in pages))
     corpora.build(folder, folder / "pages.txt")
-    plain = Recipe("a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 8, 400, 0.5, 0.5, 0.1, 0.0, 1.0)
-    recipes = tuple(replace(plain, name=name, optimiser=kind) for name, kind in zip("abcd", OPTIMISERS, strict=True))
-    design = Design("kinship", 1, 128, 1.0, 0, {"L": [2], "rho": [0.125], "d": [32]}, recipes, shares=(0.0, 1.0))
+    plain = Recipe(
+        "a", "english", "adamw", 3e-3, 0.5, "cosine", 0.1, 8, 400, 0.5, 0.5, 0.1, 0.0, 1.0
+    )
+    recipes = tuple(
+        replace(plain, name=name, optimiser=kind)
+        for name, kind in zip("abcd", OPTIMISERS, strict=True)
+    )
+    design = Design(
+        "kinship", 1, 128, 1.0, 0, {"L": [2], "rho": [0.125], "d": [32]}, recipes, shares=(0.0, 1.0)
+    )
     for pack in design.packs():
         for record in run(pack, folder):
             place = model_folder(folder, record.model) / RECORD
@@ -143,7 +191,9 @@ def trained(folder: Path) -> None:
 def by_package(folder: Path) -> Iterator[Row]:
     """The package rxnfp: of three models, the branch to the pretrained one as a share of all."""
     models = {path.parent.name: path.parent for path in sorted(folder.rglob("pytorch_model.bin"))}
-    tree = thermostats.neighbour_joining(thermostats.weight_distances(models), root="bert_pretrained")
+    tree = thermostats.neighbour_joining(
+        thermostats.weight_distances(models), root="bert_pretrained"
+    )
     edges = tree.edges().set_index("name")["length"]
     share = edges[[name for name in edges.index if name.startswith("joint")]].sum() / edges.sum()
     yield (

@@ -1,8 +1,10 @@
-"""`fit_lineage` by shape of tree: how often it tells λ from 0, whether its intervals hold what they state, large trees.
+"""`fit_lineage` by shape of tree: how often it tells λ from 0, whether its intervals hold what they
+state, large trees.
 
-Power of the exact test of λ = 0 at 5%, 2,000 simulations a line: `results/lineage-power.csv`. `--fits N`: N data sets a
-shape and size drawn from the prior, each fitted, `results/lineage-calibration.csv`, resumable by line. `--speed`:
-CPU-seconds of large trees, `results/lineage-speed.csv`.
+Power of the exact test of λ = 0 at 5%, 2,000 simulations a line: `results/lineage-power.csv`.
+`--fits N`: N data sets a shape and size drawn from the prior, each fitted,
+`results/lineage-calibration.csv`, resumable by line. `--speed`: CPU-seconds of large trees,
+`results/lineage-speed.csv`.
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ def grown(shape: str, n: int, clades: int) -> tuple[Tree, list[str]]:
     models = [f"m{i}" for i in range(n)]
     edges: list[Edge] = [("root", "", 0.0)]
     for number, own in enumerate(np.array_split(models, clades)):
-        edges += [(f"clade {number}", "root", 1.0), *SHAPES[shape](f"clade {number}", [str(model) for model in own])]
+        edges += [
+            (f"clade {number}", "root", 1.0),
+            *SHAPES[shape](f"clade {number}", [str(model) for model in own]),
+        ]
     return Tree.of(pd.DataFrame(edges, columns=["name", "parent", "length"])), models
 
 
@@ -76,7 +81,8 @@ def power(shape: str, n: int, clades: int) -> dict[str, object]:
 
 
 def calibration(shape: str, n: int, clades: int, fits: int) -> dict[str, object]:
-    """Data sets from the prior, fitted: how often intervals of λ hold it, its rank, how often λ is not estimated."""
+    """Data sets from the prior, fitted: how often intervals of λ hold it, its rank, how often λ is
+    not estimated."""
     tree, models = grown(shape, n, clades)
     roots = tree.roots()[[tree.place(model) for model in models]]
     roots /= np.sqrt(np.square(roots).sum(axis=1).max())
@@ -87,7 +93,11 @@ def calibration(shape: str, n: int, clades: int, fits: int) -> dict[str, object]
         share, total = rng.beta(1, 1), TOTAL_SD * abs(rng.standard_normal())
         drift, own = total * share**0.5 / unit, total * (1 - share) ** 0.5
         mean = 2 * TOTAL_SD * rng.standard_normal()
-        y = mean + drift * centred @ rng.standard_normal(roots.shape[1]) + own * rng.standard_normal(n)
+        y = (
+            mean
+            + drift * centred @ rng.standard_normal(roots.shape[1])
+            + own * rng.standard_normal(n)
+        )
         rows = pd.DataFrame({"model_id": models, "log_gain": y})
         fit = thermostats.fit_lineage(rows, tree, {}, seed=seed)
         drawn, truth = fit.quantities["lambda"].ravel(), drift**2 / (drift**2 + own**2)
@@ -103,7 +113,8 @@ def calibration(shape: str, n: int, clades: int, fits: int) -> dict[str, object]
 
 
 def speed() -> pd.DataFrame:
-    """CPU-seconds of a tree of many tips, and of Pagel's λ by restricted likelihood with a slope."""
+    """CPU-seconds of a tree of many tips, and of Pagel's λ by restricted likelihood with a
+    slope."""
     lines = []
     for n, way in ((1_000, "pruning"), (10_000, "pruning"), (1_000, "whole covariance")):
         rng, start = np.random.default_rng(n), process_time()
@@ -111,9 +122,13 @@ def speed() -> pd.DataFrame:
         made, start = process_time() - start, process_time()
         y, x = rng.standard_normal(n), np.column_stack([np.ones(n), rng.standard_normal(n)])
         pruned = way == "pruning"
-        best = pagel_by_pruning(y, x, tree, models) if pruned else pagel(y, x, tree.covariance(models))
+        best = (
+            pagel_by_pruning(y, x, tree, models) if pruned else pagel(y, x, tree.covariance(models))
+        )
         lines.append((n, len(tree), way, made, process_time() - start, best.parameter))
-    return pd.DataFrame(lines, columns=["tips", "nodes", "by", "CPU-s of the tree", "CPU-s of λ", "λ"])
+    return pd.DataFrame(
+        lines, columns=["tips", "nodes", "by", "CPU-s of the tree", "CPU-s of λ", "λ"]
+    )
 
 
 def main() -> None:
@@ -124,11 +139,15 @@ def main() -> None:
     fits = arguments.fits
     if arguments.speed:
         table = speed()
-        table.to_csv(RESULTS / "lineage-speed.csv", index=False, float_format="%.3g", lineterminator="\n")
+        table.to_csv(
+            RESULTS / "lineage-speed.csv", index=False, float_format="%.3g", lineterminator="\n"
+        )
         print(table.to_string())
         return
     table = pd.DataFrame([power(shape, *size) for shape in SHAPES for size in SIZES])
-    table.to_csv(RESULTS / "lineage-power.csv", index=False, float_format="%.3g", lineterminator="\n")
+    table.to_csv(
+        RESULTS / "lineage-power.csv", index=False, float_format="%.3g", lineterminator="\n"
+    )
     print(table.to_string())
     place = RESULTS / "lineage-calibration.csv"
     lines = pd.read_csv(place).to_dict("records") if place.is_file() else []

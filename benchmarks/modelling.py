@@ -1,14 +1,16 @@
-"""The heritage model's posterior: the exact engine against NUTS on the same model, in CPU-seconds of one process each.
+"""The heritage model's posterior: the exact engine against NUTS on the same model, in CPU-seconds
+of one process each.
 
-Data of the study's size and shape: 24 models in 8 labs, 25 prompts. `exact` is `fit_heritage` as users call it, with
-`checks` all checks on its draws, and with `refits` also fits without each unit and under other priors. `nutpie` and
-`pymc` are the same model (lab effects of 10,000 degrees of freedom, which are normal, but not for the exact engine) by
-nutpie and by PyMC's own sampler, four chains of 1000 draws and a second attempt where their gate asks for one,
-compilation included; `warm` is the same again in that process. `times` is CPU-seconds over those of the exact fit, or
-over those of the exact fit with checks. Below them 200 fits of new outcomes, and 2,000 models of 100 labs whose errors
-are not known. With `--bambi PYTHON`, the interpreter of an environment that has Bambi, also a formula model with the
-same groups (without it that row stays as it was). Ratios carry over to other machines, seconds do not. Imports are not
-counted.
+Data of the study's size and shape: 24 models in 8 labs, 25 prompts. `exact` is `fit_heritage` as
+users call it, with `checks` all checks on its draws, and with `refits` also fits without each unit
+and under other priors. `nutpie` and `pymc` are the same model (lab effects of 10,000 degrees of
+freedom, which are normal, but not for the exact engine) by nutpie and by PyMC's own sampler, four
+chains of 1000 draws and a second attempt where their gate asks for one, compilation included;
+`warm` is the same again in that process. `times` is CPU-seconds over those of the exact fit, or
+over those of the exact fit with checks. Below them 200 fits of new outcomes, and 2,000 models of
+100 labs whose errors are not known. With `--bambi PYTHON`, the interpreter of an environment that
+has Bambi, also a formula model with the same groups (without it that row stays as it was). Ratios
+carry over to other machines, seconds do not. Imports are not counted.
 """
 
 from __future__ import annotations
@@ -54,29 +56,44 @@ def table(seed: int, n_models: int = 24, n_labs: int = 8, n_prompts: int = 25) -
 
 
 def clocked(what: str, work: Callable[[], Fit | None], note: str = "") -> dict[str, Any]:
-    """CPU-seconds and seconds of some work, and the smallest effective number of draws of what a fit reports."""
+    """CPU-seconds and seconds of some work, and the smallest effective number of draws of what a
+    fit reports."""
     cpu, wall = time.process_time(), time.perf_counter()
     fit = work()
-    row = {"what": what, "cpu_s": round(time.process_time() - cpu, 3), "wall_s": round(time.perf_counter() - wall, 3)}
+    row = {
+        "what": what,
+        "cpu_s": round(time.process_time() - cpu, 3),
+        "wall_s": round(time.perf_counter() - wall, 3),
+    }
     if fit is None:
         return row | {"note": note}
     draws = np.stack([fit.reported[name] for name in fit.reported], axis=2)
     effective = fit.draws.effective if fit.draws.exact else min(convergence(draws)["ess_bulk"])
     attempts = "" if fit.draws.exact else f"{fit.draws.attempts} attempts, "
     order = fit.probabilities["heritage > geometry > scale"]
-    return row | {"ess_min": round(float(effective)), "note": f"{note}{attempts}{fit.status}, P(order) {order:.3f}"}
+    return row | {
+        "ess_min": round(float(effective)),
+        "note": f"{note}{attempts}{fit.status}, P(order) {order:.3f}",
+    }
 
 
 def measured(what: str) -> list[dict[str, Any]]:
-    """Rows of one kind; the first fit of a process pays for imports that are made late, so one goes before."""
+    """Rows of one kind; the first fit of a process pays for imports that are made late, so one goes
+    before."""
     rows = table(1)
     if what == "exact":
         fit = fit_heritage(rows, estimand="simulated", seed=2)
         fit.check(refits=False)
         return [
             clocked("exact", lambda: fit_heritage(rows, estimand="simulated")),
-            clocked("exact, with checks", lambda: _checked(fit_heritage(rows, estimand="simulated"), refits=False)),
-            clocked("exact, with checks and refits", lambda: _checked(fit_heritage(rows, estimand="simulated"))),
+            clocked(
+                "exact, with checks",
+                lambda: _checked(fit_heritage(rows, estimand="simulated"), refits=False),
+            ),
+            clocked(
+                "exact, with checks and refits",
+                lambda: _checked(fit_heritage(rows, estimand="simulated")),
+            ),
         ]
     if what in {"nutpie", "pymc"}:
         settings = Settings(sampler=what, tune=600 if what == "nutpie" else 1000)
@@ -85,10 +102,17 @@ def measured(what: str) -> list[dict[str, Any]]:
         def sampled() -> Fit:
             return fit_heritage(rows, estimand="simulated", lab_df=NEARLY_NORMAL, settings=settings)
 
-        return [clocked(f"{what}, compilation included", sampled), clocked(f"{what}, warm", sampled)]
+        return [
+            clocked(f"{what}, compilation included", sampled),
+            clocked(f"{what}, warm", sampled),
+        ]
     if what == "large":
         large = table(1, 2000, 100, 1)
-        return [clocked("2,000 models of 100 labs, exact", lambda: fit_heritage(large, estimand="simulated"))]
+        return [
+            clocked(
+                "2,000 models of 100 labs, exact", lambda: fit_heritage(large, estimand="simulated")
+            )
+        ]
     fit, rng = fit_heritage(rows, estimand="simulated"), np.random.default_rng(1)
     outcomes = fit.model.from_prior(REFITS, rng)["y"]
 
@@ -109,18 +133,41 @@ def formula(python: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "gains.csv"
         table(1).to_csv(path, index=False)
-        command = [str(python), "-W", "ignore", str(Path(__file__).with_name("formula.py")), str(path)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": ""})
+        command = [
+            str(python),
+            "-W",
+            "ignore",
+            str(Path(__file__).with_name("formula.py")),
+            str(path),
+        ]
+        ran = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": ""},
+        )
     if ran.returncode:
-        return {"what": BAMBI, "note": (ran.stderr.strip().splitlines() or ["no message"])[-1][:200]}
+        return {
+            "what": BAMBI,
+            "note": (ran.stderr.strip().splitlines() or ["no message"])[-1][:200],
+        }
     times = json.loads(ran.stdout.splitlines()[-1])
     wall = round(times["start_s"] + times["sample_s"], 1)
-    return {"what": BAMBI, "wall_s": wall, "ess_min": round(times["ess_min"]), "note": times["version"]}
+    return {
+        "what": BAMBI,
+        "wall_s": wall,
+        "ess_min": round(times["ess_min"]),
+        "note": times["version"],
+    }
 
 
 def main() -> None:
-    """Measure every kind in a process of its own, print, and write the rows of this interpreter beside others'."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Measure every kind in a process of its own, print, and write the rows of this interpreter
+    beside others'."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--bambi", type=Path, help="interpreter of an environment that has Bambi")
     parser.add_argument("--alone", choices=ALONE, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -138,14 +185,24 @@ def main() -> None:
     exact, checks = rows[0]["cpu_s"], rows[1]["cpu_s"]
     for row in rows:
         if row["what"].startswith(("nutpie", "pymc")):
-            row |= {"times": round(row["cpu_s"] / exact), "times_checks": round(row["cpu_s"] / checks, 1)}
-    write([{"python": platform.python_version(), "pymc": versions()["pymc"], **row} for row in rows], arguments.bambi)
+            row |= {
+                "times": round(row["cpu_s"] / exact),
+                "times_checks": round(row["cpu_s"] / checks, 1),
+            }
+    write(
+        [{"python": platform.python_version(), "pymc": versions()["pymc"], **row} for row in rows],
+        arguments.bambi,
+    )
 
 
 def write(rows: list[dict[str, Any]], bambi: Path | None) -> None:
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / "modelling.csv"
-    before = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines())) if path.is_file() else []
+    before = (
+        list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
+        if path.is_file()
+        else []
+    )
     stays = {BAMBI} if bambi is None else set()
     others = [r for r in before if r["python"] != platform.python_version() or r["what"] in stays]
     every = sorted([*others, *rows], key=lambda row: str(row["python"]))

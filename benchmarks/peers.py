@@ -1,4 +1,5 @@
-"""The other tools in virtual environments of their own, and contenders as processes that take turns."""
+"""The other tools in virtual environments of their own, and contenders as processes that take
+turns."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ PEERS = {
     "WeightWatcher": ("weightwatcher", "transformers"),
 }
 """Name → what is installed; the first is the tool itself."""
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1")
+ONE_THREAD = dict.fromkeys(
+    ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS"), "1"
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ def this_package() -> Environment:
 
 
 def install(name: str, cache: Path) -> Environment:
-    """The peer's environment under `cache`, made where it is not there yet; torch comes first and stays as it is."""
+    """The peer's environment under `cache`, made where it is not there yet; torch comes first and
+    stays as it is."""
     folder = cache / name.lower()
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--quiet"]
@@ -74,7 +78,11 @@ class Contender:
         if environment.python is None:
             return
         search = {"PYTHONPATH": str(HERE.parent)} if environment == this_package() else {}
-        quiet = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONWARNINGS": "ignore"}
+        quiet = {
+            "HF_HUB_OFFLINE": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "PYTHONWARNINGS": "ignore",
+        }
         self._errors = folder / f"{work}.log"
         with self._errors.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(

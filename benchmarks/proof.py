@@ -1,9 +1,11 @@
-"""What gains cost over the model's own forward pass, and what a run's proof costs: `benchmarks/proof.py`.
+"""What gains cost over the model's own forward pass, and what a run's proof costs:
+`benchmarks/proof.py`.
 
-One model a family of width 768 and 12 blocks, random weights, on one core: 25 prompts of 8 to 32 tokens, or 25 images
-of 12 × 12 patches. Medians of `--repeats` runs, taken in turn, in seconds of the processor. A run is loading the
-weights from disk, the gains, and the proof. `proof_of_default_run`: share of the proofs in all that `measure` does
-unless told otherwise, which is weights, gains, outputs and attention.
+One model a family of width 768 and 12 blocks, random weights, on one core: 25 prompts of 8 to 32
+tokens, or 25 images of 12 × 12 patches. Medians of `--repeats` runs, taken in turn, in seconds of
+the processor. A run is loading the weights from disk, the gains, and the proof.
+`proof_of_default_run`: share of the proofs in all that `measure` does unless told otherwise, which
+is weights, gains, outputs and attention.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import transformers
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "measurement"))
 
-import tiny  # noqa: E402 - the conformance suite's builder
+import tiny  # noqa: E402
 from test_loading import write_tokenizer  # noqa: E402
 
 from thermostats.measurement import proof  # noqa: E402
@@ -35,11 +37,32 @@ from thermostats.measurement.session import measure_one  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables.folders import begun  # noqa: E402
 
-FAMILIES = ("gpt2", "llama", "gpt_neox", "bert", "albert", "deberta-v2", "modernbert", "vit", "clip_vision_model")
+FAMILIES = (
+    "gpt2",
+    "llama",
+    "gpt_neox",
+    "bert",
+    "albert",
+    "deberta-v2",
+    "modernbert",
+    "vit",
+    "clip_vision_model",
+)
 SIZE = {
-    **{"hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12, "num_attention_heads": 12},
+    **{
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+    },
     **{"n_embd": 768, "n_layer": 12, "n_head": 12, "vocab_size": 5000, "embedding_size": 128},
-    **{"image_size": 168, "patch_size": 14, "max_position_embeddings": 64, "n_positions": 64, "pad_token_id": 0},
+    **{
+        "image_size": 168,
+        "patch_size": 14,
+        "max_position_embeddings": 64,
+        "n_positions": 64,
+        "pad_token_id": 0,
+    },
 }
 
 
@@ -109,7 +132,9 @@ def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
     def prove() -> None:
         check_proof(decoder)
         alone = {"token_budget": 1, "packed": False}
-        second_pass(decoder, prompts, lambda prompt: measure_gains(decoder, [prompt], **alone).layers, rows)
+        second_pass(
+            decoder, prompts, lambda prompt: measure_gains(decoder, [prompt], **alone).layers, rows
+        )
 
     work = {
         "forward": plain,
@@ -133,7 +158,12 @@ def main() -> None:
     """Measure every family and write the table."""
     parser = ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--families", nargs="*", default=FAMILIES, help="these alone; the table keeps the others' rows")
+    parser.add_argument(
+        "--families",
+        nargs="*",
+        default=FAMILIES,
+        help="these alone; the table keeps the others' rows",
+    )
     arguments = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()  # type: ignore[attr-defined]
     rows = []
@@ -142,7 +172,9 @@ def main() -> None:
             rows.append(row(name, arguments.repeats, Path(folder)))
             print(rows[-1], flush=True)
     place = ROOT / "benchmarks" / "results" / "proof.csv"
-    others = pd.read_csv(place).set_index("family").drop(index=list(arguments.families), errors="ignore")
+    others = (
+        pd.read_csv(place).set_index("family").drop(index=list(arguments.families), errors="ignore")
+    )
     table = pd.concat([others, pd.DataFrame(rows).round(4).set_index("family")])
     table.reindex([name for name in FAMILIES if name in table.index]).to_csv(place)
 

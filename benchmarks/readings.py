@@ -1,8 +1,9 @@
-"""What the columns about what readers see cost: `benchmarks/readings.py`, seconds of the processor with and without.
+"""What the columns about what readers see cost: `benchmarks/readings.py`, seconds of the processor
+with and without.
 
-Random models of width 768 and 12 blocks on one core, as in `proof.py`: weights alone, gains alone, and all that
-`measure` does by itself, in turn with and without, medians of `--repeats`. Without: nothing is centred, and W_V and W_O
-are neither folded nor balanced.
+Random models of width 768 and 12 blocks on one core, as in `proof.py`: weights alone, gains alone,
+and all that `measure` does by itself, in turn with and without, medians of `--repeats`. Without:
+nothing is centred, and W_V and W_O are neither folded nor balanced.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def seconds(folder: Path, what: tuple[str, ...], *, reading: bool) -> float:
         if reading:
             outcome = measure_one(spec, rows)
         else:
-            plain: Any = lambda *_: False  # noqa: E731 - three modules take it
+            plain: Any = lambda *_: False  # noqa: E731
             with (
                 never(forward, "reads_centred", plain),
                 never(gains, "reads_centred", plain),
@@ -63,15 +64,28 @@ def main() -> None:
     for name in FAMILIES:
         kind = getattr(transformers, tiny.CONFIGURATIONS[name][0])
         fields = kind().to_dict()
-        fits = {key: value for key, value in sizes.SIZE.items() if key in fields or key in kind.attribute_map}
+        fits = {
+            key: value
+            for key, value in sizes.SIZE.items()
+            if key in fields or key in kind.attribute_map
+        }
         with TemporaryDirectory() as folder:
             tiny.from_config(kind(**fits)).save_pretrained(folder)
             write_tokenizer(Path(folder))
             for label, what in KINDS.items():
-                pairs = [[seconds(Path(folder), what, reading=on) for on in (False, True)] for _ in range(repeats)]
+                pairs = [
+                    [seconds(Path(folder), what, reading=on) for on in (False, True)]
+                    for _ in range(repeats)
+                ]
                 without, with_ = (median(column) for column in zip(*pairs, strict=True))
                 rows.append(
-                    {"family": name, "what": label, "without": without, "with": with_, "cost": with_ / without - 1}
+                    {
+                        "family": name,
+                        "what": label,
+                        "without": without,
+                        "with": with_,
+                        "cost": with_ / without - 1,
+                    }
                 )
                 print(rows[-1], flush=True)
     pd.DataFrame(rows).round(3).to_csv(FILE, index=False)

@@ -1,14 +1,19 @@
-"""The report and the commands of every day, each a process of its own: CPU and wall-clock seconds beside their goals.
+"""The report and the commands of every day, each a process of its own: CPU and wall-clock seconds
+beside their goals.
 
-    python benchmarks/report.py                   # all but the tests; half an hour
-    python benchmarks/report.py commands cold     # some: commands, which take seconds; cold, the report from nothing,
-                                                  # again and with rows joined; drawn, with --draw; many, with
-                                                  # 500 models; memory; large, millions of rows and large fits
-    python benchmarks/report.py tests             # `make test`, where it is set up
+    python benchmarks/report.py                   # all but the tests; half an hour python
+    benchmarks/report.py commands cold     # some: commands, which take seconds; cold, the report
+    from nothing,
+                                                  # again and with rows joined; drawn, with --draw;
+                                                  many, with
+                                                  # 500 models; memory; large, millions of rows and
+                                                  large fits python benchmarks/report.py tests
+                                                  # `make test`, where it is set up
 
-Nothing else should run beside it; the load while a line was measured is written beside it. Results go to
-results/report.csv and report.md; a line that is measured again replaces the old one. The lines of the sampler and of
-spectral norms are read from what modelling.py and measurement.py wrote.
+Nothing else should run beside it; the load while a line was measured is written beside it. Results
+go to results/report.csv and report.md; a line that is measured again replaces the old one. The
+lines of the sampler and of spectral norms are read from what modelling.py and measurement.py
+wrote.
 """
 
 from __future__ import annotations
@@ -44,7 +49,15 @@ LOAD = (
     "    for name in TABLES: thermostats.load(name)\n"
     "    seconds = time.process_time() - start\nprint(seconds)"
 )
-LIGHT = (["--help"], ["ls", "claims"], ["ls", "models"], ["ls", "columns"], ["ls", "tables"], ["findings"], ["doctor"])
+LIGHT = (
+    ["--help"],
+    ["ls", "claims"],
+    ["ls", "models"],
+    ["ls", "columns"],
+    ["ls", "tables"],
+    ["findings"],
+    ["doctor"],
+)
 FIT = (
     "import time, thermostats\nfrom modelling import table\nrows = table(1, 2000, 100, 5)\n"
     "thermostats.fit_heritage(table(1), estimand='simulated')\nstart = time.process_time()\n"
@@ -86,23 +99,34 @@ BEFORE = {
     LINEAGE: "refused above 400",
 }
 """CPU-seconds at 7a960704, where known."""
-LIGHT_GOAL, MEMORY_GOAL, TESTS_GOAL, REPEATS = "≤ 1.2 CPU-s", "≤ 2 GB, 1 a process", "≤ 240 s wall", 5
+LIGHT_GOAL, MEMORY_GOAL, TESTS_GOAL, REPEATS = (
+    "≤ 1.2 CPU-s",
+    "≤ 2 GB, 1 a process",
+    "≤ 240 s wall",
+    5,
+)
 WORDS = """# The report and the commands of every day
 
 CPU-seconds of a command and all its processes, and wall-clock seconds. Caches of draws and of compiled code are empty
 at first; of what takes less than some seconds the least of five runs. Made by `python benchmarks/report.py`; where a
-cold report goes is in [report-profile.md](report-profile.md)."""
+cold report goes is in [report-profile.md](report-profile.md)."""  # noqa: E501
 
 
 def alone(cache: Path) -> dict[str, str]:
     """The environment with caches of draws and of compiled code in a folder of their own."""
-    compiled = {"PYTENSOR_FLAGS": f"base_compiledir={cache / 'pytensor'}", "NUMBA_CACHE_DIR": str(cache / "numba")}
+    compiled = {
+        "PYTENSOR_FLAGS": f"base_compiledir={cache / 'pytensor'}",
+        "NUMBA_CACHE_DIR": str(cache / "numba"),
+    }
     return {**os.environ, "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(cache), **compiled}
 
 
 def largest(command: Sequence[str], cache: Path) -> float:
-    """The most memory that a command and its processes hold together, in GB; what they share counts once."""
-    process = psutil.Popen(command, env=alone(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """The most memory that a command and its processes hold together, in GB; what they share counts
+    once."""
+    process = psutil.Popen(
+        command, env=alone(cache), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     most = 0
     while process.poll() is None:
         held = 0
@@ -116,7 +140,8 @@ def largest(command: Sequence[str], cache: Path) -> float:
 
 
 def timed(command: Sequence[str], cache: Path, **variables: str) -> tuple[float, float, str]:
-    """CPU-seconds of a command and its processes, wall-clock seconds, what it printed. Raises where it fails."""
+    """CPU-seconds of a command and its processes, wall-clock seconds, what it printed. Raises where
+    it fails."""
     environment = {**alone(cache), **variables}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
@@ -134,7 +159,12 @@ def row(what: str, goal: str, cpu: float, wall: float, before: str = "") -> dict
         "seconds": wall,
         "load": os.getloadavg()[0],
     }
-    print(", ".join(f"{name} {value:.3g}" if isinstance(value, float) else str(value) for name, value in line.items()))
+    print(
+        ", ".join(
+            f"{name} {value:.3g}" if isinstance(value, float) else str(value)
+            for name, value in line.items()
+        )
+    )
     return {**line, "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}"}
 
 
@@ -145,9 +175,20 @@ def least(command: Sequence[str], cache: Path) -> tuple[float, float]:
 
 def own_rows(folder: Path, number: int = 5) -> Path:
     """A folder of one's own with gains of so many models, made up, on two prompts."""
-    models = thermostats.load("models").query("family == 'pythia'").drop_duplicates("model_id").head(number)
+    models = (
+        thermostats.load("models")
+        .query("family == 'pythia'")
+        .drop_duplicates("model_id")
+        .head(number)
+    )
     rows = [
-        {"layer": layer, "prompt_id": prompt, "position": "last", "gain_block": 1 + 0.3 / layer, "model_id": name}
+        {
+            "layer": layer,
+            "prompt_id": prompt,
+            "position": "last",
+            "gain_block": 1 + 0.3 / layer,
+            "model_id": name,
+        }
         for name, depth in zip(models["model_id"], models["n_layers"], strict=True)
         for layer in range(1, depth + 1)
         for prompt in ("a", "b")
@@ -158,15 +199,26 @@ def own_rows(folder: Path, number: int = 5) -> Path:
 
 
 def own_models(folder: Path, models: int = 500) -> Path:
-    """A folder of one's own with made-up models of forty labs and eighty families, and their gains on five prompts."""
+    """A folder of one's own with made-up models of forty labs and eighty families, and their gains
+    on five prompts."""
     rng, facts, rows = np.random.default_rng(1), [], []
     for i in range(models):
         depth, heads = int(rng.choice([12, 16, 24, 32, 48])), int(rng.choice([8, 16, 32]))
-        name = {"model_id": f"lab{i % 40}/model-{i}", "revision": "main", "heritage": f"Lab {i % 40}"}
+        name = {
+            "model_id": f"lab{i % 40}/model-{i}",
+            "revision": "main",
+            "heritage": f"Lab {i % 40}",
+        }
         name["family"] = f"family {i % 80}"
-        facts.append(model_row(i) | name | {"n_layers": depth, "n_heads": heads, "n_kv_heads": heads})
+        facts.append(
+            model_row(i) | name | {"n_layers": depth, "n_heads": heads, "n_kv_heads": heads}
+        )
         gains = np.exp(0.05 * rng.normal() + 0.1 * rng.normal(size=(depth, 5)))
-        rows.append(pd.DataFrame(gains).melt(ignore_index=False, var_name="prompt_id", value_name="gain_block"))
+        rows.append(
+            pd.DataFrame(gains).melt(
+                ignore_index=False, var_name="prompt_id", value_name="gain_block"
+            )
+        )
         rows[-1] = rows[-1].rename_axis("layer").reset_index().assign(model_id=name["model_id"])
     layers = pd.concat(rows).assign(position="last", source="made up")
     layers["layer"] += 1
@@ -188,41 +240,70 @@ def commands(folder: Path) -> Iterator[dict[str, Any]]:
         yield row(f"`{' '.join(words)}`", LIGHT_GOAL, *least([*THERMOSTATS, *words], cache))
     seconds = min(float(timed([sys.executable, "-c", LOAD], cache)[2]) for _ in range(REPEATS))
     yield row(LOADED, GOALS[LOADED], seconds, seconds)
-    yield row(SINGLE, GOALS[SINGLE], *timed([*THERMOSTATS, "report", "C17", "--out", str(folder / "one")], cache)[:2])
-    measure = [*THERMOSTATS, "measure", str(shipped_models()[0]), "--what", "gains", "--data", str(folder / "measured")]
+    yield row(
+        SINGLE,
+        GOALS[SINGLE],
+        *timed([*THERMOSTATS, "report", "C17", "--out", str(folder / "one")], cache)[:2],
+    )
+    measure = [
+        *THERMOSTATS,
+        "measure",
+        str(shipped_models()[0]),
+        "--what",
+        "gains",
+        "--data",
+        str(folder / "measured"),
+    ]
     timed(measure, cache)
     yield row(MEASURED, GOALS[MEASURED], *least(measure, cache))
 
 
 def cold(folder: Path) -> Iterator[dict[str, Any]]:
-    """The report from nothing, again, and with rows of models joined; its seconds go to the snapshot's folder."""
+    """The report from nothing, again, and with rows of models joined; its seconds go to the
+    snapshot's folder."""
     cache, command = folder / "cold", [*REPORT, str(folder / "report")]
     yield row(COLD, GOALS[COLD], *timed(command, cache)[:2])
     took = (folder / "report" / ".seconds.json").read_bytes()
     (Path(__file__).parents[1] / "reports" / "snapshot" / "seconds.json").write_bytes(took)
     yield row(AGAIN, GOALS[AGAIN], *least(command, cache))
-    one = [*THERMOSTATS, "report", "C04", "--out", str(folder / "report"), "--data", str(own_rows(folder, 1))]
+    one = [
+        *THERMOSTATS,
+        "report",
+        "C04",
+        "--out",
+        str(folder / "report"),
+        "--data",
+        str(own_rows(folder, 1)),
+    ]
     yield row(ONE, GOALS[ONE], *timed(one, cache)[:2])
     yield row(JOINED, GOALS[JOINED], *timed([*command, "--data", str(own_rows(folder))], cache)[:2])
 
 
 def drawn(folder: Path) -> Iterator[dict[str, Any]]:
     """The report from nothing, with what PyMC alone can draw."""
-    yield row(DRAWN, GOALS[DRAWN], *timed([*REPORT, str(folder / "drawn"), "--draw"], folder / "unused")[:2])
+    yield row(
+        DRAWN,
+        GOALS[DRAWN],
+        *timed([*REPORT, str(folder / "drawn"), "--draw"], folder / "unused")[:2],
+    )
 
 
 def many(folder: Path) -> Iterator[dict[str, Any]]:
     """The report with 500 models of one's own, from nothing."""
     data = own_models(folder)
     yield row(
-        MANY, GOALS[MANY], *timed([*REPORT, str(folder / "many-report"), "--data", str(data)], folder / "new")[:2]
+        MANY,
+        GOALS[MANY],
+        *timed([*REPORT, str(folder / "many-report"), "--data", str(data)], folder / "new")[:2],
     )
 
 
 def memory(folder: Path) -> Iterator[dict[str, Any]]:
     """What the processes of a cold report hold together."""
     held = largest([*REPORT, str(folder / "again")], folder / "empty")
-    yield row(f"memory of the cold report, all processes: {held:.2f} GB", MEMORY_GOAL, math.nan, math.nan)
+    yield row(
+        f"memory of the cold report, all processes: {held:.2f} GB", MEMORY_GOAL, math.nan, math.nan
+    )
 
 
 def large(folder: Path) -> Iterator[dict[str, Any]]:
@@ -231,35 +312,69 @@ def large(folder: Path) -> Iterator[dict[str, Any]]:
     timed([sys.executable, str(here / "joins.py"), str(folder)], folder / "joins")
     steps = pd.read_csv(RESULTS / "joins.csv").set_index(["models", "step"]).loc[ALL]
     for step, goal in OF_JOINS.items():
-        seconds, held = float(steps.loc[step, "cpu_seconds"]), f"{steps.loc[step, 'gigabytes']:.2f} GB"
+        seconds, held = (
+            float(steps.loc[step, "cpu_seconds"]),
+            f"{steps.loc[step, 'gigabytes']:.2f} GB",
+        )
         memory = "" if goal.gigabytes is None else f", ≤ {goal.gigabytes:g} GB"
-        before = f"{goal.before:g}" + ("" if goal.gigabytes_before is None else f", {goal.gigabytes_before:g} GB")
+        before = f"{goal.before:g}" + (
+            "" if goal.gigabytes_before is None else f", {goal.gigabytes_before:g} GB"
+        )
         what = f"{step}, two million rows: {held}"
         yield row(what, f"≤ {goal.seconds:g} CPU-s{memory}", seconds, math.nan, before)
     seconds = float(timed([sys.executable, "-c", FIT], folder / "fits", PYTHONPATH=str(here))[2])
     yield row(HERITAGE, GOALS[HERITAGE], seconds, math.nan)
     timed([sys.executable, str(here / "lineage.py"), "--speed"], folder / "fits")
     first = pd.read_csv(RESULTS / "lineage-speed.csv").iloc[0]
-    yield row(LINEAGE, GOALS[LINEAGE], float(first["CPU-s of the tree"] + first["CPU-s of λ"]), math.nan)
+    yield row(
+        LINEAGE, GOALS[LINEAGE], float(first["CPU-s of the tree"] + first["CPU-s of λ"]), math.nan
+    )
 
 
-PARTS = {"commands": commands, "cold": cold, "drawn": drawn, "many": many, "memory": memory, "large": large}
+PARTS = {
+    "commands": commands,
+    "cold": cold,
+    "drawn": drawn,
+    "many": many,
+    "memory": memory,
+    "large": large,
+}
 
 
 def tests(folder: Path) -> list[dict[str, Any]]:
     """`make test` of this checkout."""
-    return [row("`make test`", TESTS_GOAL, *timed(["make", "-C", str(Path(__file__).parents[1]), "test"], folder)[:2])]
+    return [
+        row(
+            "`make test`",
+            TESTS_GOAL,
+            *timed(["make", "-C", str(Path(__file__).parents[1]), "test"], folder)[:2],
+        )
+    ]
 
 
 def elsewhere() -> list[dict[str, Any]]:
     """Lines of the results of modelling.py and measurement.py."""
-    fits = pd.read_csv(RESULTS / "modelling.csv").query("what == 'nutpie, compilation included'").iloc[-1]
+    fits = (
+        pd.read_csv(RESULTS / "modelling.csv")
+        .query("what == 'nutpie, compilation included'")
+        .iloc[-1]
+    )
     figure = f"{fits['times']:.0f} ×, with its checks {fits['times_checks']:.0f} ×"
-    rows = [{"what": f"exact heritage fit against nutpie: {figure}", "goal": "≥ 100 ×, ≥ 20 × with checks"}]
+    rows = [
+        {
+            "what": f"exact heritage fit against nutpie: {figure}",
+            "goal": "≥ 100 ×, ≥ 20 × with checks",
+        }
+    ]
     norms = pd.read_csv(RESULTS / "measurement.csv").query("what.str.endswith('full SVD')")
     for kind, of in norms.groupby(norms["on"].str.split(", ").str[1], sort=False):
         reached = f"{of['reached'].min():.1f} to {of['reached'].max():.1f} ×"
-        rows.append({"what": f"spectral norms against full SVD, {kind}: {reached}", "goal": of["target"].iloc[0]})
+        rows.append(
+            {
+                "what": f"spectral norms against full SVD, {kind}: {reached}",
+                "goal": of["target"].iloc[0],
+            }
+        )
     return rows
 
 

@@ -1,10 +1,12 @@
-"""Where the time and the memory of a cold report go: per claim, by function of the package, from samples of the stack.
+"""Where the time and the memory of a cold report go: per claim, by function of the package, from
+samples of the stack.
 
-    python benchmarks/report_profile.py             # every claim, each in a process with empty caches; seven minutes
-    python benchmarks/report_profile.py C14 N01     # some
+    python benchmarks/report_profile.py             # every claim, each in a process with empty
+    caches; seven minutes python benchmarks/report_profile.py C14 N01     # some
 
-A hundredth of a second apart, the processor time since the last sample is given to the innermost function of the
-package on the stack. Results go to results/report-profile.md; claims that are not measured keep their lines.
+A hundredth of a second apart, the processor time since the last sample is given to the innermost
+function of the package on the stack. Results go to results/report-profile.md; claims that are not
+measured keep their lines.
 """
 
 from __future__ import annotations
@@ -51,16 +53,24 @@ print(json.dumps([run.error, time.process_time(), peak, found]))
 
 
 def profiled(script: Path) -> dict[str, Any]:
-    """Processor seconds and largest memory of one claim, alone and from nothing, and where they went."""
+    """Processor seconds and largest memory of one claim, alone and from nothing, and where they
+    went."""
     with tempfile.TemporaryDirectory() as cache:
         command = [sys.executable, "-c", PROFILE, str(script), str(ROOT / "data")]
-        done = subprocess.run(command, env=alone(Path(cache)), capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            command, env=alone(Path(cache)), capture_output=True, text=True, check=True
+        )
     error, seconds, peak, shares = json.loads(done.stdout.splitlines()[-1])
     if error:
         raise RuntimeError(error)
     most = Counter(shares).most_common(SHOWN)
     where = ", ".join(f"{name} {spent:.1f}" for name, spent in most if spent >= 0.02 * seconds)
-    return {"claim": script.name[:3].upper(), "cpu seconds": seconds, "peak GB": peak, "seconds by function": where}
+    return {
+        "claim": script.name[:3].upper(),
+        "cpu seconds": seconds,
+        "peak GB": peak,
+        "seconds by function": where,
+    }
 
 
 def main(chosen: list[str]) -> None:
@@ -76,7 +86,10 @@ def main(chosen: list[str]) -> None:
         table = pd.concat([before[~before["claim"].isin(table["claim"])], table])
     table = table.sort_values("cpu seconds", ascending=False)
     table.to_csv(path, index=False, float_format="%.3g", lineterminator="\n")
-    total = f"Together {table['cpu seconds'].sum():.0f} processor seconds; each process also loads libraries."
+    total = (
+        f"Together {table['cpu seconds'].sum():.0f} processor seconds; each process also loads "
+        f"libraries."
+    )
     text = f"# Where a cold report goes\n\n{__doc__.strip()}\n\n{total}\n\n{markdown(table)}\n"
     (RESULTS / "report-profile.md").write_text(text, encoding="utf-8")
 

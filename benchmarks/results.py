@@ -19,7 +19,8 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass
 class Results:
-    """What the sections of a run found, in order; a section that was not run keeps what an earlier run wrote."""
+    """What the sections of a run found, in order; a section that was not run keeps what an earlier
+    run wrote."""
 
     targets: list[dict[str, Any]] = field(default_factory=list)
     timings: list[dict[str, Any]] = field(default_factory=list)
@@ -44,7 +45,8 @@ class Results:
         at_least: bool = True,
         note: str = "",
     ) -> bool:
-        """Add a line and print it: reached by the wall clock and, beside it, by CPU time. True where it is missed."""
+        """Add a line and print it: reached by the wall clock and, beside it, by CPU time. True
+        where it is missed."""
         missed, by = False, ""
         if math.isnan(reached):
             by = "not measured"
@@ -67,7 +69,11 @@ class Results:
             "load": load,
             "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
         }
-        print(*(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()), sep=" | ", flush=True)
+        print(
+            *(f"{value:.4g}" if isinstance(value, float) else value for value in row.values()),
+            sep=" | ",
+            flush=True,
+        )
         self.targets.append(row)
         return missed
 
@@ -76,7 +82,10 @@ class Results:
         wall, cpu = ([run[name] for run in runs] for name in ("seconds", "cpu"))
         row = {"section": self.section, "on": on, "contender": contender, "repeats": len(runs)}
         for name, seconds in (("seconds", wall), ("cpu_seconds", cpu)):
-            row |= {f"{name}_median": _of(statistics.median, seconds), f"{name}_lowest": _of(min, seconds)}
+            row |= {
+                f"{name}_median": _of(statistics.median, seconds),
+                f"{name}_lowest": _of(min, seconds),
+            }
             row[f"{name}_highest"] = _of(max, seconds)
         self.timings.append({**row, "note": note})
 
@@ -85,31 +94,60 @@ class Results:
         self.profiles.append((f"{self.section}, {on}", words, text))
 
     def write(self, heading: Sequence[str]) -> None:
-        """measurement.csv (targets), measurement-timings.csv, measurement.md (both) and measurement-profile.md."""
+        """measurement.csv (targets), measurement-timings.csv, measurement.md (both) and
+        measurement-profile.md."""
         RESULTS.mkdir(exist_ok=True)
         sections = {row["section"] for row in self.targets}
         tables = {}
         for name, rows in (("measurement", self.targets), ("measurement-timings", self.timings)):
             table = pd.DataFrame(rows)
-            before = pd.read_csv(RESULTS / f"{name}.csv") if (RESULTS / f"{name}.csv").is_file() else table[:0]
-            table = pd.concat([before[~before["section"].isin(sections)], table]).fillna({"note": "", "target": ""})
-            table.to_csv(RESULTS / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
+            before = (
+                pd.read_csv(RESULTS / f"{name}.csv")
+                if (RESULTS / f"{name}.csv").is_file()
+                else table[:0]
+            )
+            table = pd.concat([before[~before["section"].isin(sections)], table]).fillna(
+                {"note": "", "target": ""}
+            )
+            table.to_csv(
+                RESULTS / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n"
+            )
             tables[name] = table
-        lines = ["# The measurement layer beside other ways", "", *heading, "", markdown(tables["measurement"]), ""]
+        lines = [
+            "# The measurement layer beside other ways",
+            "",
+            *heading,
+            "",
+            markdown(tables["measurement"]),
+            "",
+        ]
         lines += ["## Seconds", "", markdown(tables["measurement-timings"]), ""]
         (RESULTS / "measurement.md").write_text("\n".join(lines), encoding="utf-8")
         profiles = RESULTS / "measurement-profile.md"
-        before = re.split(r"^## ", profiles.read_text(encoding="utf-8"), flags=re.M)[1:] if profiles.is_file() else []
+        before = (
+            re.split(r"^## ", profiles.read_text(encoding="utf-8"), flags=re.M)[1:]
+            if profiles.is_file()
+            else []
+        )
         parts = [part.strip() for part in before if part.split(",")[0] not in sections]
-        parts += [f"{title}\n\n{words}\n\n```\n{text.strip()}\n```" for title, words, text in self.profiles]
+        parts += [
+            f"{title}\n\n{words}\n\n```\n{text.strip()}\n```"
+            for title, words, text in self.profiles
+        ]
         title = "# Where the time goes where a target is missed"
-        text = "\n\n".join([title, missed(tables["measurement"], parts), *(f"## {part}" for part in parts)])
+        text = "\n\n".join(
+            [title, missed(tables["measurement"], parts), *(f"## {part}" for part in parts)]
+        )
         profiles.write_text(text + "\n", encoding="utf-8")
 
 
 def missed(targets: pd.DataFrame, profiles: Sequence[str]) -> str:
-    """A line for every target that was missed: by how much, and what the profile of its section says."""
-    words = {title: rest.strip().split("\n")[0] for title, _, rest in (part.partition("\n") for part in profiles)}
+    """A line for every target that was missed: by how much, and what the profile of its section
+    says."""
+    words = {
+        title: rest.strip().split("\n")[0]
+        for title, _, rest in (part.partition("\n") for part in profiles)
+    }
     rows = targets[targets["verdict"].astype(str).str.startswith("missed")].to_dict("records")
     lines = []
     for row in rows:
@@ -119,8 +157,11 @@ def missed(targets: pd.DataFrame, profiles: Sequence[str]) -> str:
     return "\n".join(lines) if lines else "No target is missed."
 
 
-def interleaved(contenders: Sequence[Any], repeats: int, results: Results) -> dict[str, list[dict[str, Any]]]:
-    """Every contender once to warm up, then `repeats` rounds in which each runs once; the order turns every round."""
+def interleaved(
+    contenders: Sequence[Any], repeats: int, results: Results
+) -> dict[str, list[dict[str, Any]]]:
+    """Every contender once to warm up, then `repeats` rounds in which each runs once; the order
+    turns every round."""
     for contender in contenders:
         contender.ask("run")
     runs: dict[str, list[dict[str, Any]]] = {contender.name: [] for contender in contenders}
@@ -134,8 +175,11 @@ def interleaved(contenders: Sequence[Any], repeats: int, results: Results) -> di
     return runs
 
 
-def ratio(above: Sequence[dict[str, Any]], below: Sequence[dict[str, Any]], clock: str = "seconds") -> float:
-    """Median over rounds of the ratio of two contenders' times; NaN where one of them is not there."""
+def ratio(
+    above: Sequence[dict[str, Any]], below: Sequence[dict[str, Any]], clock: str = "seconds"
+) -> float:
+    """Median over rounds of the ratio of two contenders' times; NaN where one of them is not
+    there."""
     return _of(statistics.median, [a[clock] / b[clock] for a, b in zip(above, below, strict=False)])
 
 

@@ -1,10 +1,12 @@
-"""Tables of many runs: loading, checking, features and one run more, at 100, 1,000 and 10,000 simulated runs.
+"""Tables of many runs: loading, checking, features and one run more, at 100, 1,000 and 10,000
+simulated runs.
 
-    python benchmarks/scale.py target FOLDER     # 2,000 runs of 32 layers and 25 prompts, against the target
-    python benchmarks/scale.py growth FOLDER     # 100, 1,000 and 10,000 runs of 32 layers and 5 prompts
+    python benchmarks/scale.py target FOLDER     # 2,000 runs of 32 layers and 25 prompts, against
+    the target python benchmarks/scale.py growth FOLDER     # 100, 1,000 and 10,000 runs of 32
+    layers and 5 prompts
 
-Every step is a process of its own, so that its highest resident memory is its own too. Results go to results/scale.csv
-and scale.md; a part that is run again replaces its own lines.
+Every step is a process of its own, so that its highest resident memory is its own too. Results go
+to results/scale.csv and scale.md; a part that is run again replaces its own lines.
 """
 
 from __future__ import annotations
@@ -78,28 +80,41 @@ def run_row(number: int) -> dict[str, Any]:
         "measure_version": "1",
         "source": "simulated",
     }
-    recorded = {"special_tokens": "", "versions": "", "device": "cpu", "seconds": 30.0, "measured_at": "2026-01-01"}
+    recorded = {
+        "special_tokens": "",
+        "versions": "",
+        "device": "cpu",
+        "seconds": 30.0,
+        "measured_at": "2026-01-01",
+    }
     return {"run_id": run_id(row), **row, **recorded}
 
 
 def rows_of_run(seed: int, n_prompts: int) -> dict[str, pd.DataFrame]:
-    """Rows of one run: layers and prompts in full, two summaries and two transition layers a prompt, 2 L norms."""
+    """Rows of one run: layers and prompts in full, two summaries and two transition layers a
+    prompt, 2 L norms."""
     rng = np.random.default_rng(seed)
     prompts = np.array([f"p{i:03d}" for i in range(n_prompts)], dtype=object)
     n = LAYERS * n_prompts
     gains = np.exp(rng.normal(0.0, 0.2, (LAYERS, n_prompts)))
     norms_in = 9.0 * np.vstack([np.ones(n_prompts), np.cumprod(gains, axis=0)[:-1]])
     ratios = {
-        name: np.exp(rng.normal(0, 0.2, n)) for name in ("gain_attention", "gain_mlp", "write_attention", "write_mlp")
+        name: np.exp(rng.normal(0, 0.2, n))
+        for name in ("gain_attention", "gain_mlp", "write_attention", "write_mlp")
     }
     layers = pd.DataFrame(
-        {"layer": np.repeat(np.arange(1, LAYERS + 1), n_prompts), "prompt_id": np.tile(prompts, LAYERS)}
+        {
+            "layer": np.repeat(np.arange(1, LAYERS + 1), n_prompts),
+            "prompt_id": np.tile(prompts, LAYERS),
+        }
         | {"position": "last", "norm_in": norms_in.ravel(), "gain_block": gains.ravel(), **ratios}
         | {name: rng.uniform(-1, 1, n) for name in ("cosine", "anisotropy")}
         | {"n_tokens": np.tile(rng.integers(4, 40, n_prompts), LAYERS)}
     )
     named = ["normed_gain", "logit_scale"]
-    summaries = pd.DataFrame({"prompt_id": np.repeat(prompts, 2), "estimand": np.tile(named, n_prompts)})
+    summaries = pd.DataFrame(
+        {"prompt_id": np.repeat(prompts, 2), "estimand": np.tile(named, n_prompts)}
+    )
     at = rng.integers(1, LAYERS + 1, 2 * n_prompts).astype(float)
     transitions = pd.DataFrame(
         {"prompt_id": np.repeat(prompts, 2), "definition": np.tile(["peak", "minimum"], n_prompts)}
@@ -107,24 +122,42 @@ def rows_of_run(seed: int, n_prompts: int) -> dict[str, pd.DataFrame]:
     )
     norms = np.exp(rng.normal(1.0, 0.2, 2 * LAYERS))
     weights = pd.DataFrame(
-        {"layer": np.repeat(np.arange(1, LAYERS + 1), 2), "matrix": ["W_O", "W_V"] * LAYERS, "head": ""}
+        {
+            "layer": np.repeat(np.arange(1, LAYERS + 1), 2),
+            "matrix": ["W_O", "W_V"] * LAYERS,
+            "head": "",
+        }
         | {"spectral_norm": norms, "frobenius_norm": 3 * norms, "stable_rank": 9.0}
     )
     summaries["value"] = np.exp(rng.normal(0, 0.2, 2 * n_prompts))
-    tables = {"layers": layers, "summaries": summaries, "transitions": transitions, "weights": weights}
+    tables = {
+        "layers": layers,
+        "summaries": summaries,
+        "transitions": transitions,
+        "weights": weights,
+    }
     return {name: frame.assign(run_id=NAME, missing="") for name, frame in tables.items()}
 
 
 def make(folder: Path, runs: int, n_prompts: int) -> None:
-    """A data folder of simulated runs; their numbers are those of sixteen, as nothing here depends on them."""
+    """A data folder of simulated runs; their numbers are those of sixteen, as nothing here depends
+    on them."""
     templates = [
         {name: store.to_csv(frame, name) for name, frame in rows_of_run(seed, n_prompts).items()}
         for seed in range(TEMPLATES)
     ]
-    prompt = {"prompt_set": "simulated", "text_sha256": SHA, "text": "", "category": "", "complexity": None}
+    prompt = {
+        "prompt_set": "simulated",
+        "text_sha256": SHA,
+        "text": "",
+        "category": "",
+        "complexity": None,
+    }
     prompts = [{**prompt, "prompt_id": f"p{i:03d}"} for i in range(n_prompts)]
     store.save(pd.DataFrame(prompts), "prompts", folder / "prompts.csv")
-    store.save(pd.DataFrame([model_row(i) for i in range(runs + 1)]), "models", folder / "models.csv")
+    store.save(
+        pd.DataFrame([model_row(i) for i in range(runs + 1)]), "models", folder / "models.csv"
+    )
     rows = pd.DataFrame([run_row(i) for i in range(runs)])
     header, *lines = store.to_csv(rows, "runs").splitlines(keepends=True)
     places = {name: folder / "measured" / name for name in ("runs", *templates[0])}
@@ -180,10 +213,23 @@ def study(name: str, folder: Path) -> None:
             place = Path(temporary)
             began = perf_counter()
             make(place, runs, n_prompts)
-            print(f"made {runs} runs in {perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"made {runs} runs in {perf_counter() - began:.0f} s", file=sys.stderr, flush=True
+            )
             for each in STEPS:
-                rows.append({"study": name, "step": each, "runs": runs, "prompts": n_prompts, **timed(each, place)})
-                rows[-1] |= {"ms a run": 1000 * rows[-1]["seconds"] / runs, "load": os.getloadavg()[0]}
+                rows.append(
+                    {
+                        "study": name,
+                        "step": each,
+                        "runs": runs,
+                        "prompts": n_prompts,
+                        **timed(each, place),
+                    }
+                )
+                rows[-1] |= {
+                    "ms a run": 1000 * rows[-1]["seconds"] / runs,
+                    "load": os.getloadavg()[0],
+                }
                 rows[-1]["measured"] = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
                 print(rows[-1], file=sys.stderr, flush=True)
                 write(rows)
@@ -205,17 +251,22 @@ Simulated runs of {LAYERS} layers, each its own files. `load layers` reads and v
 loads and validates every table that it needs and makes one row a model; `join one run` joins a run more into the
 folder, the making of its rows included. Each step is a fresh process: its seconds include imports where they are late,
 its gigabytes are the highest resident memory of the process.
-Made by `python benchmarks/scale.py target DIR` and `growth DIR`."""
+Made by `python benchmarks/scale.py target DIR` and `growth DIR`."""  # noqa: E501
 
 
 def verdicts(table: pd.DataFrame) -> list[str]:
-    """The target, how cost grows from the smallest to the largest size, and what follows for 100,000 runs."""
+    """The target, how cost grows from the smallest to the largest size, and what follows for
+    100,000 runs."""
     lines = []
-    for row in table[(table["study"] == "target") & table["step"].isin(["load layers", "features"])].to_dict("records"):
+    for row in table[
+        (table["study"] == "target") & table["step"].isin(["load layers", "features"])
+    ].to_dict("records"):
         good = row["seconds"] < SECONDS and row["gigabytes"] < GIGABYTES
         lines.append(
-            f"- Target, {row['step']} of {row['runs']} runs × {LAYERS} layers × {row['prompts']} prompts in under "
-            f"{SECONDS:g} s and {GIGABYTES:g} GB: {row['seconds']:.1f} s, {row['gigabytes']:.2f} GB, "
+            f"- Target, {row['step']} of {row['runs']} runs × {LAYERS} layers × {row['prompts']} "
+            f"prompts in under "
+            f"{SECONDS:g} s and {GIGABYTES:g} GB: {row['seconds']:.1f} s, {row['gigabytes']:.2f} "
+            f"GB, "
             f"{'reached' if good else 'missed'}."
         )
     growth = table[table["study"] == "growth"]
@@ -230,16 +281,22 @@ def verdicts(table: pd.DataFrame) -> list[str]:
         memory = (large["gigabytes"] - small["gigabytes"]) / further
         ahead = 100_000 - large["runs"]
         lines.append(
-            f"- {name}: from {small['runs']:,} to {large['runs']:,} runs, {runs:.0f} times as many, "
-            f"{small['cpu_seconds']:.2f} s become {large['cpu_seconds']:.2f} s, {cost:.1f} times as many, the power "
-            f"{np.log(cost) / np.log(runs):.2f} of the runs: {1000 * each:.2f} ms and {1000 * memory:.2f} MB for each "
+            f"- {name}: from {small['runs']:,} to {large['runs']:,} runs, {runs:.0f} times as "
+            f"many, "
+            f"{small['cpu_seconds']:.2f} s become {large['cpu_seconds']:.2f} s, {cost:.1f} times "
+            f"as many, the power "
+            f"{np.log(cost) / np.log(runs):.2f} of the runs: {1000 * each:.2f} ms and "
+            f"{1000 * memory:.2f} MB for each "
             f"further run. At that rate 100,000 runs of {large['prompts']} prompts would take "
-            f"{large['cpu_seconds'] + each * ahead:.0f} s and {large['gigabytes'] + memory * ahead:.1f} GB."
+            f"{large['cpu_seconds'] + each * ahead:.0f} s and "
+            f"{large['gigabytes'] + memory * ahead:.1f} GB."
         )
     if len(lines) > 2:
         lines.append(
-            "\nGrowth is told in seconds of CPU, as other programs ran on the machine meanwhile (`load`): a power of 1 "
-            "is linear, less is a cost that is there once. The figures for 100,000 runs are reckoned, not measured."
+            "\nGrowth is told in seconds of CPU, as other programs ran on the machine meanwhile "
+            "(`load`): a power of 1 "
+            "is linear, less is a cost that is there once. The figures for 100,000 runs are "
+            "reckoned, not measured."
         )
     return lines
 

@@ -1,10 +1,12 @@
-"""The cost of the sheaf Laplacian's trace, O(n² + d²): measured on a grid of prompt lengths n and widths d.
+"""The cost of the sheaf Laplacian's trace, O(n² + d²): measured on a grid of prompt lengths n and
+widths d.
 
     python benchmarks/sheaf_cost.py [--repeats 15]
 
-tr L_F = (Σ A − tr A)·‖W_V‖_F² takes one pass over A (n × n) and one over W_V (d × d). Fits t(n, d) = c + a n^α + b d^β
-to the medians on the logarithmic scale. Writes benchmarks/results/sheaf-cost.csv (times) and sheaf-cost.md, and what
-C07 shows to data/timings: sheaf-exponents.csv, and sheaf-dense.csv (next to building the operator).
+tr L_F = (Σ A − tr A)·‖W_V‖_F² takes one pass over A (n × n) and one over W_V (d × d). Fits t(n, d)
+= c + a n^α + b d^β to the medians on the logarithmic scale. Writes
+benchmarks/results/sheaf-cost.csv (times) and sheaf-cost.md, and what C07 shows to data/timings:
+sheaf-exponents.csv, and sheaf-dense.csv (next to building the operator).
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ DENSE = ((8, 16), (8, 32), (16, 32), (16, 64), (32, 64))
 
 
 def trace(A: NDArray[np.float64], W: NDArray[np.float64]) -> float:
-    """The package's trace of one head; ‖W_V‖_F² needs the squared entries of W_V and no spectrum."""
+    """The package's trace of one head; ‖W_V‖_F² needs the squared entries of W_V and no
+    spectrum."""
     return multi_head_trace(A[None], ValueSpectra(np.einsum("ij,ij->i", W, W)[None]))
 
 
@@ -69,26 +72,39 @@ def measured(repeats: int) -> pd.DataFrame:
         for (n, d), times in times_of.items():
             inner = max(1, round(2e6 / (n * n + d * d)))
             times.append(seconds(trace, attention[n], values[d], inner))
-    rows = [(n, d, statistics.median(times), min(times), max(times)) for (n, d), times in times_of.items()]
-    return pd.DataFrame(rows, columns=["n", "d", "seconds_median", "seconds_lowest", "seconds_highest"])
+    rows = [
+        (n, d, statistics.median(times), min(times), max(times))
+        for (n, d), times in times_of.items()
+    ]
+    return pd.DataFrame(
+        rows, columns=["n", "d", "seconds_median", "seconds_lowest", "seconds_highest"]
+    )
 
 
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
     """α and β with 95% intervals, from least squares of ln t against ln(c + a n^α + b d^β)."""
 
-    def model(x: NDArray[np.float64], c: float, a: float, alpha: float, b: float, beta: float) -> NDArray[np.float64]:
-        return np.log(np.exp(c) + np.exp(a + alpha * np.log(x[0])) + np.exp(b + beta * np.log(x[1])))
+    def model(
+        x: NDArray[np.float64], c: float, a: float, alpha: float, b: float, beta: float
+    ) -> NDArray[np.float64]:
+        return np.log(
+            np.exp(c) + np.exp(a + alpha * np.log(x[0])) + np.exp(b + beta * np.log(x[1]))
+        )
 
     x = table[["n", "d"]].to_numpy(np.float64).T
     start = (np.log(1e-5), np.log(1e-9), 2.0, np.log(1e-9), 2.0)
-    estimates, covariance = curve_fit(model, x, np.log(table["seconds_median"]), p0=start, maxfev=20000)
+    estimates, covariance = curve_fit(
+        model, x, np.log(table["seconds_median"]), p0=start, maxfev=20000
+    )
     wide = student.ppf(0.975, len(table) - len(estimates)) * np.sqrt(np.diag(covariance))
     rest = float(np.std(np.log(table["seconds_median"]) - model(x, *estimates)))
     rows = [
         (name, estimates[i], estimates[i] - wide[i], estimates[i] + wide[i], rest)
         for name, i in (("alpha (n)", 2), ("beta (d)", 4))
     ]
-    return pd.DataFrame(rows, columns=["exponent", "estimate", "lower", "upper", "residual_sd_of_ln_t"])
+    return pd.DataFrame(
+        rows, columns=["exponent", "estimate", "lower", "upper", "residual_sd_of_ln_t"]
+    )
 
 
 def against_dense(repeats: int) -> pd.DataFrame:
@@ -103,7 +119,9 @@ def against_dense(repeats: int) -> pd.DataFrame:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--repeats", type=int, default=15)
     repeats = parser.parse_args().repeats
     load = [os.getloadavg()[0]]
@@ -113,7 +131,9 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     for name, table in (("cost", times), ("exponents", fitted), ("dense", dense)):
         place = RESULTS if name == "cost" else RESULTS.parents[1] / "data" / "timings"
-        table.to_csv(place / f"sheaf-{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
+        table.to_csv(
+            place / f"sheaf-{name}.csv", index=False, float_format="%.4g", lineterminator="\n"
+        )
     page = [
         "# Cost of the sheaf Laplacian's trace",
         "",

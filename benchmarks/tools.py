@@ -1,9 +1,11 @@
-"""What other tools read of BLOOM, Gemma-2, OLMo-2, GLM-4 and others, held to the identities of `thermostats prove`.
+"""What other tools read of BLOOM, Gemma-2, OLMo-2, GLM-4 and others, held to the identities of
+`thermostats prove`.
 
-Tiny models of these classes with random weights, those of the conformance suite. Run it in an environment that has a
-tool, made by `pip install torch==2.13.0 nnterp 'nnsight<0.8' pytest '.[measure]'`. Every tool that is installed there
-has its lines written anew, by its version and that of nnsight, in `results/tools.csv`, from which `results/tools.md`
-is made; `--page` makes that alone.
+Tiny models of these classes with random weights, those of the conformance suite. Run it in an
+environment that has a tool, made by `pip install torch==2.13.0 nnterp 'nnsight<0.8' pytest
+'.[measure]'`. Every tool that is installed there has its lines written anew, by its version and
+that of nnsight, in `results/tools.csv`, from which `results/tools.md` is made; `--page` makes that
+alone.
 """
 
 from __future__ import annotations
@@ -55,17 +57,21 @@ def find_version(package: str) -> str:
 
 def hold(name: str, tool: str) -> list[dict[str, Any]]:
     """Lines of one class: ours, and those of a tool, or the one that says why it has none."""
-    import tiny  # noqa: PLC0415 - the page needs none
-    import transformers  # noqa: PLC0415 - as above
+    import tiny  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
 
-    from thermostats.errors import UsageError  # noqa: PLC0415 - as above
-    from thermostats.measurement.other_tools import TOOLS  # noqa: PLC0415 - as above
-    from thermostats.measurement.proving import prove  # noqa: PLC0415 - as above
+    from thermostats.errors import UsageError  # noqa: PLC0415
+    from thermostats.measurement.other_tools import TOOLS  # noqa: PLC0415
+    from thermostats.measurement.proving import prove  # noqa: PLC0415
 
     kind, arguments = tiny.CONFIGURATIONS[name]
     model = tiny.build_whole(getattr(transformers, kind)(**arguments))
     number = find_version(TOOLS[tool].package)
-    of_class = {"architecture": name, "transformers": version("transformers"), "torch": version("torch").split("+")[0]}
+    of_class = {
+        "architecture": name,
+        "transformers": version("transformers"),
+        "torch": version("torch").split("+")[0],
+    }
     theirs = {
         **of_class,
         "tool": tool,
@@ -81,7 +87,9 @@ def hold(name: str, tool: str) -> list[dict[str, Any]]:
     try:
         proof = prove(model, tool=tool)
     except UsageError as error:
-        return [{**theirs, "what": "refused", "state": "refused", "why": f"{error.what}: {error.got}"}]
+        return [
+            {**theirs, "what": "refused", "state": "refused", "why": f"{error.what}: {error.got}"}
+        ]
     assert proof.tool is not None  # noqa: S101
     lines = [make_line(ours, "identity", each) for each in proof.identities]
     lines += [make_line(theirs, "identity", each) for each in proof.tool.identities]
@@ -99,10 +107,14 @@ def make_page(table: pd.DataFrame) -> str:
     rows = [
         "# What other tools read, beside this package",
         "",
-        "Tiny models with random weights; float32. Each cell: the largest relative difference; **bold** where it is",
-        "more than rounding. Writes add up: stream after a block = stream before it + attention's write + that of",
-        "the feed-forward layer, with the tool's own tensors. The last two columns: how far the tool's tensor named",
-        "as that write is from what is added to the stream. nnsight names no places: it reads at those of our",
+        "Tiny models with random weights; float32. Each cell: the largest relative difference; "
+        "**bold** where it is",
+        "more than rounding. Writes add up: stream after a block = stream before it + attention's "
+        "write + that of",
+        "the feed-forward layer, with the tool's own tensors. The last two columns: how far the "
+        "tool's tensor named",
+        "as that write is from what is added to the stream. nnsight names no places: it reads at "
+        "those of our",
         "entries. Made by `benchmarks/tools.py`.",
         "",
         f"| class | tool | {' | '.join(SHOWN.values())} | what explains it |",
@@ -111,12 +123,20 @@ def make_page(table: pd.DataFrame) -> str:
     for (name, tool, number, nnsight), lines in table.groupby(
         ["architecture", "tool", "version", "nnsight"], sort=False
     ):
-        called = " ".join(filter(None, (tool, number, f"(nnsight {nnsight})" if nnsight and tool != "nnsight" else "")))
+        called = " ".join(
+            filter(
+                None,
+                (tool, number, f"(nnsight {nnsight})" if nnsight and tool != "nnsight" else ""),
+            )
+        )
         cells = [format_cell(lines, each) for each in SHOWN]
-        why = "; ".join(dict.fromkeys(each.rpartition(": ")[2] for each in lines["why"] if ": " in each))
+        why = "; ".join(
+            dict.fromkeys(each.rpartition(": ")[2] for each in lines["why"] if ": " in each)
+        )
         refused = lines.loc[lines["state"] == "refused", "why"]
         rows.append(
-            f"| {CLASSES[name]} | {called} | {' | '.join(cells)} | {refused.iloc[0] if len(refused) else why} |"
+            f"| {CLASSES[name]} | {called} | {' | '.join(cells)} | "
+            f"{refused.iloc[0] if len(refused) else why} |"
         )
     return "\n".join(rows) + "\n"
 
@@ -135,10 +155,14 @@ def main() -> None:
     parser = ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--tools", nargs="*", help="these alone of those that are installed")
-    kept = pd.read_csv(TABLE, dtype=str, keep_default_na=False) if TABLE.is_file() else pd.DataFrame(columns=COLUMNS)
+    kept = (
+        pd.read_csv(TABLE, dtype=str, keep_default_na=False)
+        if TABLE.is_file()
+        else pd.DataFrame(columns=COLUMNS)
+    )
     arguments = parser.parse_args()
     if not arguments.page:
-        from thermostats.measurement.other_tools import TOOLS  # noqa: PLC0415 - torch
+        from thermostats.measurement.other_tools import TOOLS  # noqa: PLC0415
 
         tools = [name for name, tool in TOOLS.items() if find_version(tool.package)]
         tools = [name for name in tools if name in (arguments.tools or tools)]
@@ -148,7 +172,9 @@ def main() -> None:
         new = new.fillna("").astype(str)
         done = set(new[KEY].itertuples(index=False, name=None))
         stays = [row not in done for row in kept[KEY].itertuples(index=False, name=None)]
-        kept = pd.concat([kept[stays], new]).sort_values(["architecture", "tool", "version"], kind="stable")
+        kept = pd.concat([kept[stays], new]).sort_values(
+            ["architecture", "tool", "version"], kind="stable"
+        )
         order = list(CLASSES)
         kept = kept.sort_values("architecture", key=lambda x: x.map(order.index), kind="stable")
         kept.to_csv(TABLE, index=False)

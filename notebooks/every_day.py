@@ -28,7 +28,13 @@ from thermostats.tables.folders import shipped_models
 
 # %%
 layers = thermostats.load("layers", models=True)
-print([column for column in ("model_id", "heritage", "family", "n_layers", "n_heads", "d_head") if column in layers])
+print(
+    [
+        column
+        for column in ("model_id", "heritage", "family", "n_layers", "n_heads", "d_head")
+        if column in layers
+    ]
+)
 pythia = thermostats.features(lab="EleutherAI", family="pythia")
 print(*pythia["heritage"].unique(), pythia["model_id"].nunique())
 print(len(thermostats.features()) < len(thermostats.features(every=True)))
@@ -41,7 +47,9 @@ print(exported.path, exported.rows == len(layers))
 # ## Measurements from elsewhere
 
 # %%
-gains = pd.DataFrame({"layer": [11, 12], "prompt_id": "a", "position": "last", "gain_block": [1.31, 1.12]})
+gains = pd.DataFrame(
+    {"layer": [11, 12], "prompt_id": "a", "position": "last", "gain_block": [1.31, 1.12]}
+)
 gains = gains.assign(model_id="EleutherAI/pythia-160m", source="my own hooks")
 thermostats.join(gains, data="mine", table="layers")
 print(thermostats.load("runs", "mine")["source"].eq("my own hooks").sum())
@@ -129,12 +137,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 folder = next(folder for folder in shipped_models() if folder.name == "r07-5")
-from_disk = thermostats.measure(str(folder), what="gains", data="mine", prompts=["one day", "two cats sat"])
+from_disk = thermostats.measure(
+    str(folder), what="gains", data="mine", prompts=["one day", "two cats sat"]
+)
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForCausalLM.from_pretrained(folder)
 spread = AutoModelForCausalLM.from_pretrained(folder, device_map="auto")
 for given in (model, torch.compile(model), spread):
-    own = thermostats.measure(given, tokenizer, prompts=["one day", "two cats sat"], what="gains", layers=[1, 2])
+    own = thermostats.measure(
+        given, tokenizer, prompts=["one day", "two cats sat"], what="gains", layers=[1, 2]
+    )
     same = from_disk[from_disk["layer"] <= 2]
     print(*own["layer"].unique(), own["gain_block"].tolist() == same["gain_block"].tolist())
 

@@ -24,7 +24,9 @@ import matplotlib.pyplot as plt
 import thermostats
 from thermostats.tables.folders import shipped_models
 
-MODEL = os.environ.get("MODEL") or next(str(folder) for folder in shipped_models() if folder.name == "r07-5")
+MODEL = os.environ.get("MODEL") or next(
+    str(folder) for folder in shipped_models() if folder.name == "r07-5"
+)
 
 # %% [markdown]
 # ## Measure
@@ -34,7 +36,9 @@ MODEL = os.environ.get("MODEL") or next(str(folder) for folder in shipped_models
 
 # %%
 layers = thermostats.measure(MODEL, data="mine", heritage="My lab", what=("gains",))
-print(f"{len(layers)} rows: {layers['layer'].nunique()} blocks, {layers['prompt_id'].nunique()} prompts")
+print(
+    f"{len(layers)} rows: {layers['layer'].nunique()} blocks, {layers['prompt_id'].nunique()} prompts"
+)
 
 # %% [markdown]
 # ## Block by block
@@ -47,7 +51,9 @@ last = layers[(layers["position"] == "last") & (layers["layer"] > 1)]
 wide = last.pivot(index="layer", columns="prompt_id", values="gain_block")
 figure, axes = plt.subplots(figsize=(6, 3))
 axes.plot(wide.index, wide, color="0.8", linewidth=0.8)
-axes.plot(wide.index, wide.median(axis=1), color="#0072B2", linewidth=2, label="median over prompts")
+axes.plot(
+    wide.index, wide.median(axis=1), color="#0072B2", linewidth=2, label="median over prompts"
+)
 axes.axhline(1, color="0.3", linewidth=0.8)
 axes.set_xlabel("block")
 axes.set_ylabel("gain at the last token")
@@ -65,7 +71,9 @@ mine = features[features["model_id"] == Path(MODEL).name].dropna(subset="penulti
 published = features[features["source"].str.endswith((".json", ".csv"))]  # the study's own files
 for gain in ("penultimate_gain", "geometric_gain_to_penultimate"):
     rest = published[gain].dropna()
-    print(f"{gain}: {mine[gain]:.2f}; published {rest.min():.2f} to {rest.max():.2f}, {len(rest)} rows")
+    print(
+        f"{gain}: {mine[gain]:.2f}; published {rest.min():.2f} to {rest.max():.2f}, {len(rest)} rows"
+    )
 
 # %% [markdown]
 # Next: the notebook on heritage, which asks what differences between labs are worth.

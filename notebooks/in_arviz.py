@@ -28,10 +28,19 @@ models = thermostats.model_rows("pooled", "penultimate_gain")
 models["log_gain"] = np.log(models["penultimate_gain"])
 models["log_depth"] = np.log(models["n_layers"].astype(float))
 
-depth = thermostats.fit_line(models, "log_gain", ["log_depth"], scale=0.5)  # levels of labs, and a slope
+depth = thermostats.fit_line(
+    models, "log_gain", ["log_depth"], scale=0.5
+)  # levels of labs, and a slope
 labs = thermostats.fit_line(models, "log_gain", scale=0.5)  # levels of labs alone
 data = depth.to_arviz()
-for group in ("posterior", "prior", "prior_predictive", "posterior_predictive", "log_likelihood", "observed_data"):
+for group in (
+    "posterior",
+    "prior",
+    "prior_predictive",
+    "posterior_predictive",
+    "log_likelihood",
+    "observed_data",
+):
     print(f"{group}: {', '.join(data[group].data_vars)}")
 
 # %% [markdown]

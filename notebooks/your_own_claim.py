@@ -84,7 +84,9 @@ def share(evidence):
     found = proportion(above, len(rows), against=0.8)
     interval = f"95% {found.interval}"
     estimate = Estimate(found.estimate, found.lower, found.upper, interval, found.p_value)
-    return Result.of(rows[["model_id", "heritage", GAIN]], {"share": estimate}, words={"above": above})
+    return Result.of(
+        rows[["model_id", "heritage", GAIN]], {"share": estimate}, words={"above": above}
+    )
 
 
 [finding] = CLAIM.judge(Evidence())

@@ -1,4 +1,5 @@
-"""Training of the controlled study's models: `python -m nursery`; its findings are in `thermostats.studies.nursery`."""
+"""Training of the controlled study's models: `python -m nursery`; its findings are in
+`thermostats.studies.nursery`."""
 
 from pathlib import Path
 

@@ -28,19 +28,26 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="nursery",
-    help="Train families of small models in a randomised design, to see what a training recipe does to the gain.",
+    help="Train families of small models in a randomised design, to see what a training recipe "
+    "does to the gain.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 Folder = Annotated[Path, typer.Option("--folder", help="Folder of corpora and trained models.")]
 Recipes = Annotated[
-    list[str], typer.Option("--recipe", help="Recipe whose models are taken, such as c005; may be repeated.")
+    list[str],
+    typer.Option("--recipe", help="Recipe whose models are taken, such as c005; may be repeated."),
 ]
 Models = Annotated[
     list[str],
-    typer.Option("--model", help="Model of the design, such as c005-L04d32h8; may be repeated. All by default."),
+    typer.Option(
+        "--model",
+        help="Model of the design, such as c005-L04d32h8; may be repeated. All by default.",
+    ),
 ]
-Design = Annotated[Path | None, typer.Argument(help="A design file; by default the one that ships.")]
+Design = Annotated[
+    Path | None, typer.Argument(help="A design file; by default the one that ships.")
+]
 HERE = Path("build/nursery")
 CONTEXT = 64
 """Tokens in a window of a design that is proposed."""
@@ -52,23 +59,33 @@ def design(
         list[str], typer.Argument(help="Further values for --shapes, such as rho=0.125,2 d=32,80.")
     ] = [],  # noqa: B006
     recipes: Annotated[
-        int | None, typer.Option(min=1, help="Propose a design with this many recipes, drawn at random.")
+        int | None,
+        typer.Option(min=1, help="Propose a design with this many recipes, drawn at random."),
     ] = None,
-    shapes: Annotated[list[str], typer.Option(help="Depths, densities and widths: L=4,8,16 rho=0.125,2 d=32,80.")] = [],  # noqa: B006
-    repeats: Annotated[int, typer.Option(min=0, help="Number of models trained again with another seed.")] = 8,
+    shapes: Annotated[
+        list[str], typer.Option(help="Depths, densities and widths: L=4,8,16 rho=0.125,2 d=32,80.")
+    ] = [],  # noqa: B006
+    repeats: Annotated[
+        int, typer.Option(min=0, help="Number of models trained again with another seed.")
+    ] = 8,
     core_hours: Annotated[float, typer.Option(help="Largest cost that training may have.")] = 12.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn.")] = 1,
     power: Annotated[
-        bool, typer.Option("--power", help="Simulate studies of this design to see what its rules decide.")
+        bool,
+        typer.Option(
+            "--power", help="Simulate studies of this design to see what its rules decide."
+        ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Write the design to a file, for train.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Print the recipes of the design that ships; with --recipes and --shapes propose, cost and simulate your own.
+    """Print the recipes of the design that ships; with --recipes and --shapes propose, cost and
+    simulate your own.
 
-    Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power --out mine.toml`
+    Example: `python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --power
+    --out mine.toml`
     """
-    from nursery import component_worlds, designs  # noqa: PLC0415 - numpy
+    from nursery import component_worlds, designs  # noqa: PLC0415
     from nursery.recipes import drawn  # noqa: PLC0415
 
     if recipes is None and (shapes or factors):
@@ -80,12 +97,18 @@ def design(
     if recipes is None:
         study = designs.read(DESIGN)
     else:
-        grid, taken = designs.parse_grid([*shapes, *factors]), tuple(drawn(recipes, seed, CONTEXT))
-        study = designs.Design(out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken)
+        grid = designs.parse_grid([*shapes, *factors])
+        taken = tuple(drawn(recipes, seed, CONTEXT))
+        study = designs.Design(
+            out.stem if out else "own", seed, CONTEXT, core_hours, repeats, grid, taken
+        )
         study.check()
     packs = study.packs()
     models = sum(len(pack.members) for pack in packs)
-    print(f"{models} models in {len(packs)} packs, about {study.hours:.1f} core-hours of a processor", file=sys.stderr)
+    print(
+        f"{models} models in {len(packs)} packs, about {study.hours:.1f} core-hours of a processor",
+        file=sys.stderr,
+    )
     if power:
         corpora = Counter(recipe.corpus for recipe in study.recipes)
         rows = component_worlds.operating(list(corpora.values()), component_worlds.logs(study.grid))
@@ -94,14 +117,17 @@ def design(
     print_rows(rows, list(rows[0]), as_json)
     if out is not None:
         designs.write(study, out)
-        say_next(f"python -m nursery corpora, then python -m nursery train {out}", visible=not as_json)
+        say_next(
+            f"python -m nursery corpora, then python -m nursery train {out}", visible=not as_json
+        )
 
 
 @app.command()
 def corpora(
     folder: Folder = HERE,
     text: Annotated[
-        Path | None, typer.Option(help="Your own English text; by default a Debian package is downloaded.")
+        Path | None,
+        typer.Option(help="Your own English text; by default a Debian package is downloaded."),
     ] = None,
 ) -> None:
     """Make the corpora and the tokenizer; the English text is downloaded as a Debian package.
@@ -114,22 +140,32 @@ def corpora(
 
     build(folder, text)
     print(folder)
-    say_next("python -m nursery train --model c005-L04d32h8" + ("" if folder == HERE else f" --folder {folder}"))
+    say_next(
+        "python -m nursery train --model c005-L04d32h8"
+        + ("" if folder == HERE else f" --folder {folder}")
+    )
 
 
 @app.command()
 def train(
     design: Design = None,
-    models: Models = [],  # noqa: B006 - typer's way
+    models: Models = [],  # noqa: B006
     recipe: Recipes = [],  # noqa: B006
     folder: Folder = HERE,
-    tune: Annotated[bool, typer.Option(help="Then train 14 models on in three ways, once all are trained.")] = True,
+    tune: Annotated[
+        bool, typer.Option(help="Then train 14 models on in three ways, once all are trained.")
+    ] = True,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "cpu",
     processes: Annotated[
-        int | None, typer.Option(min=1, help="Number of packs trained at once; by default one per core or one per GPU.")
+        int | None,
+        typer.Option(
+            min=1, help="Number of packs trained at once; by default one per core or one per GPU."
+        ),
     ] = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster that exists, as `ray start` printed it.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Train the models of a design in packs; after an interruption, run it again to resume.
@@ -144,13 +180,13 @@ def train(
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
     packs, _ = _chosen(models, recipe, path)
-    from nursery.corpora import load  # noqa: PLC0415 - numpy
-    from nursery.designs import claim_folder  # noqa: PLC0415 - numpy
+    from nursery.corpora import load  # noqa: PLC0415
+    from nursery.designs import claim_folder  # noqa: PLC0415
 
     for name in sorted({member.recipe.corpus for pack in packs for member in pack.members}):
         load(folder, name, packs[0].context)
     _check_installed()
-    from nursery.training import train_all  # noqa: PLC0415 - torch
+    from nursery.training import train_all  # noqa: PLC0415
 
     claim_folder(folder, path)
     _say_what(packs, folder, device, processes)
@@ -166,8 +202,12 @@ def train(
     through(packs)
     if tune:
         through(_tuned(path, folder))
-    print_rows(rows, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json)
-    say_next(f"python -m nursery measure{_of(design)} --folder {folder} --data mine", visible=not as_json)
+    print_rows(
+        rows, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json
+    )
+    say_next(
+        f"python -m nursery measure{_of(design)} --folder {folder} --data mine", visible=not as_json
+    )
 
 
 @app.command()
@@ -186,7 +226,7 @@ def measure(
     folders.own_folder(data)
     wanted = _trained(models, recipe, folder, design)
     _check_installed()
-    from nursery.measuring import measure_all  # noqa: PLC0415 - torch
+    from nursery.measuring import measure_all  # noqa: PLC0415
 
     rows = []
     for model, outcome in measure_all(wanted, folder, data):
@@ -209,22 +249,27 @@ def compare(
     folder: Folder = HERE,
     as_json: Json = False,
 ) -> None:
-    """Compare the gains of models trained here with the shipped ones; exit code 1 if any checkpoint is not the same.
+    """Compare the gains of models trained here with the shipped ones; exit code 1 if any checkpoint
+    is not the same.
 
-    Compared is the log gain of every layer, a mean over prompts, at every shipped checkpoint. A checkpoint is the same
-    if no layer differs by more than 0.05 nat; a gain that is missing or not finite is not the same.
-    On another processor or torch build, rounding alone can make late checkpoints of some models differ by more.
-    Example: `python -m nursery compare --model c012-L04d32h8`
+    Compared is the log gain of every layer, a mean over prompts, at every shipped checkpoint. A
+    checkpoint is the same if no layer differs by more than 0.05 nat; a gain that is missing or not
+    finite is not the same. On another processor or torch build, rounding alone can make late
+    checkpoints of some models differ by more. Example: `python -m nursery compare --model
+    c012-L04d32h8`
     """
     wanted = _trained(models, recipe, folder)
     _check_installed()
-    from nursery import measuring  # noqa: PLC0415 - torch
-    from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
+    from nursery import measuring  # noqa: PLC0415
+    from thermostats.modelling.display import records  # noqa: PLC0415
 
     table = measuring.compare(wanted, folder)
     print_rows(records(table), list(table.columns), as_json)
     if not as_json:
-        print(f"same: log gains of every layer differ by at most {measuring.TOLERANCE:g} nat", file=sys.stderr)
+        print(
+            f"same: log gains of every layer differ by at most {measuring.TOLERANCE:g} nat",
+            file=sys.stderr,
+        )
     if not table["same"].all():
         raise typer.Exit(1)
 
@@ -235,11 +280,12 @@ def tables(
     design: Design = None,
     folder: Folder = HERE,
 ) -> None:
-    """Write models.csv and gains.parquet of a design whose models are all trained, and of those tuned from them.
+    """Write models.csv and gains.parquet of a design whose models are all trained, and of those
+    tuned from them.
 
     Example: `python -m nursery tables data/nursery/second`
     """
-    from nursery.tables import write  # noqa: PLC0415 - pandas
+    from nursery.tables import write  # noqa: PLC0415
 
     write(_file(design), folder, out)
     print(out)
@@ -252,7 +298,8 @@ def by_prompt(
     folder: Folder = HERE,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …")] = "cpu",
 ) -> None:
-    """Write gains of trained models on prompts of every corpus, by prompt, whatever they were measured on in training.
+    """Write gains of trained models on prompts of every corpus, by prompt, whatever they were
+    measured on in training.
 
     Example: `python -m nursery prompts second.parquet`
     """
@@ -260,9 +307,9 @@ def by_prompt(
     check_here(device)
     packs, _ = _chosen([], [], _file(design))
     _check_installed()
-    from nursery.designs import OF_CORPORA  # noqa: PLC0415 - numpy
-    from nursery.gains_by_prompt import of_trained  # noqa: PLC0415 - torch
-    from nursery.tables import write_rows  # noqa: PLC0415 - pandas
+    from nursery.designs import OF_CORPORA  # noqa: PLC0415
+    from nursery.gains_by_prompt import of_trained  # noqa: PLC0415
+    from nursery.tables import write_rows  # noqa: PLC0415
 
     trained = [pack for pack in packs if pack.records(folder)]
     if not trained:
@@ -278,34 +325,45 @@ def by_prompt(
 
 def _say_what(packs: Sequence[Pack], folder: Path, device: str, processes: int | None) -> None:
     """Say before training what it will do and about how long that takes."""
-    from nursery.designs import seconds_of  # noqa: PLC0415 - numpy
+    from nursery.designs import seconds_of  # noqa: PLC0415
 
     left = [pack for pack in packs if not pack.records(folder)]
     models = sum(len(pack.members) for pack in left)
     minutes = seconds_of(left, device, processes) / 60
     there = f", {len(packs) - len(left)} packs are trained" if len(left) < len(packs) else ""
-    print(f"{models} models in {len(left)} packs on {device}, about {minutes:.0f} min{there}", file=sys.stderr)
+    print(
+        f"{models} models in {len(left)} packs on {device}, about {minutes:.0f} min{there}",
+        file=sys.stderr,
+    )
 
 
 def _file(design: Path | None) -> Path:
     """The design file; by default the one that ships."""
-    step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+    step = (
+        "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE "
+        "writes one"
+    )
     if design is None:
         return DESIGN
     check_file(design, step)
     return design
 
 
-def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tuple[list[Pack], list[Member]]:
+def _chosen(
+    models: Sequence[str], recipes: Sequence[str], design: Path
+) -> tuple[list[Pack], list[Member]]:
     """Packs of a design that hold a model asked for, and these models; all where none is asked for.
 
     Raises UsageError for a model or a recipe that the design does not have.
     """
-    from nursery import designs  # noqa: PLC0415 - numpy
+    from nursery import designs  # noqa: PLC0415
 
     packs = designs.read(design).packs()
     members = [member for pack in packs for member in pack.members]
-    named = {"model": (models, {m.model for m in members}), "recipe": (recipes, {m.recipe.name for m in members})}
+    named = {
+        "model": (models, {m.model for m in members}),
+        "recipe": (recipes, {m.recipe.name for m in members}),
+    }
     for what, (names, there) in named.items():
         listed = sorted(there)
         for name in names:
@@ -317,15 +375,19 @@ def _chosen(models: Sequence[str], recipes: Sequence[str], design: Path) -> tupl
                     next_step=did_you_mean(name, listed, "python -m nursery design lists them"),
                 )
     if models or recipes:
-        members = [member for member in members if member.model in models or member.recipe.name in recipes]
+        members = [
+            member for member in members if member.model in models or member.recipe.name in recipes
+        ]
     chosen = {member.model for member in members}
-    return [pack for pack in packs if any(member.model in chosen for member in pack.members)], members
+    return [
+        pack for pack in packs if any(member.model in chosen for member in pack.members)
+    ], members
 
 
 def _tuned(design: Path, folder: Path) -> list[Pack]:
     """Packs of the tuned models of a design, once its own are trained."""
-    from nursery import designs  # noqa: PLC0415 - numpy
-    from nursery.tuning import tuned_packs  # noqa: PLC0415 - pandas
+    from nursery import designs  # noqa: PLC0415
+    from nursery.tuning import tuned_packs  # noqa: PLC0415
 
     return tuned_packs(designs.read(design), folder)
 
@@ -334,16 +396,25 @@ def _of(design: Path | None) -> str:
     return "" if design is None else f" {design}"
 
 
-def _trained(models: list[str], recipes: list[str], folder: Path, design: Path | None = None) -> list[Member]:
-    """Models of a design that are asked for; raises DataError where none of them is trained in the folder."""
+def _trained(
+    models: list[str], recipes: list[str], folder: Path, design: Path | None = None
+) -> list[Member]:
+    """Models of a design that are asked for; raises DataError where none of them is trained in the
+    folder."""
     path = _file(design)
     _, members = _chosen(models, recipes, path)
     if not (models or recipes):
         members += [member for pack in _tuned(path, folder) for member in pack.members]
     if not any(read_record(folder, member.model) for member in members):
-        options = [f"--model {model}" for model in models] + [f"--recipe {recipe}" for recipe in recipes]
+        options = [f"--model {model}" for model in models] + [
+            f"--recipe {recipe}" for recipe in recipes
+        ]
         place = "".join(
-            [_of(design), *(f" {each}" for each in options), "" if folder == HERE else f" --folder {folder}"]
+            [
+                _of(design),
+                *(f" {each}" for each in options),
+                "" if folder == HERE else f" --folder {folder}",
+            ]
         )
         raise DataError(
             "none of these models is trained here",
@@ -368,19 +439,29 @@ def _check_installed() -> None:
 
 @contextmanager
 def _progress(total: float, before: float) -> Iterator[Callable[[str, float, float, Any], None]]:
-    """On a terminal one bar of the work in all with the time left; one line per model that is through.
+    """On a terminal one bar of the work in all with the time left; one line per model that is
+    through.
 
     before: what of the work was done when the command began.
     """
     done: dict[str, float] = {}
-    began, console = time.perf_counter(), Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+    began = time.perf_counter()
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
         task = bars.add_task("training", total=total)
 
         def report(name: str, work: float, share: float, trained: Any) -> None:
             done[name] = work * share
-            now, left = sum(done.values()), "trained before"
+            now = sum(done.values())
+            left = "trained before"
             if now - before > total / 1e9:
                 seconds = (time.perf_counter() - began) * (total - now) / (now - before)
                 left = f"about {seconds / 60:.0f} min left"

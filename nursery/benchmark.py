@@ -1,8 +1,10 @@
-"""Measured models of the nursery per core-hour: packed, against one at a time by transformers and torch's optimiser.
+"""Measured models of the nursery per core-hour: packed, against one at a time by transformers and
+torch's optimiser.
 
-One at a time is the first study's way: training, then the instrument at every checkpoint. Packed measures its
-checkpoints itself, and the instrument measures the last. Processor time of one thread, since it hardly depends on
-other load: `python -m nursery.benchmark CORPORA`, a folder that `python -m nursery corpora` made.
+One at a time is the first study's way: training, then the instrument at every checkpoint. Packed
+measures its checkpoints itself, and the instrument measures the last. Processor time of one thread,
+since it hardly depends on other load: `python -m nursery.benchmark CORPORA`, a folder that `python
+-m nursery corpora` made.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from thermostats.measurement.session import quiet
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables.schemas import NURSERY
 
-STEPS, CHECKPOINTS, CONTEXT = 40, 8, 64
+STEPS = 40
+CHECKPOINTS = 8
+CONTEXT = 64
 FULL = 400
 """Steps of a training, to which those timed here are scaled."""
 SHAPES = ((4, 0.125, 32), (8, 2.0, 32), (8, 0.125, 80))
@@ -40,7 +44,9 @@ def one_step_at_a_time(corpora: Path, shape: recipes.Shape, recipe: recipes.Reci
     for step in range(STEPS + 3):
         if step == 3:
             began = time.process_time()
-        windows = torch.from_numpy(pack_training.cut(corpus.train, range(step, step + recipe.batch), pack))
+        windows = torch.from_numpy(
+            pack_training.cut(corpus.train, range(step, step + recipe.batch), pack)
+        )
         logits = model(input_ids=windows[:, :-1], use_cache=False).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten())
         rule.zero_grad()
@@ -64,13 +70,22 @@ def packed(folder: Path, shape: recipes.Shape, recipe: recipes.Recipe) -> tuple[
     return (middle - began) / STEPS / 8, (time.process_time() - middle) / 8
 
 
-def instrument(corpora: Path, shape: recipes.Shape, recipe: recipes.Recipe, what: tuple[str, ...]) -> float:
+def instrument(
+    corpora: Path, shape: recipes.Shape, recipe: recipes.Recipe, what: tuple[str, ...]
+) -> float:
     """Seconds of measuring a model from its folder."""
     with tempfile.TemporaryDirectory() as name:
         model = stacked.export(stacked.initial(shape, recipe, 1024, 1), 0, shape, CONTEXT)
         model.save_pretrained(Path(name) / "m")
         tokenizer.load(corpora).save_pretrained(Path(name) / "m")
-        spec = RunSpec(str(Path(name) / "m"), prompts=NURSERY, what=what, device="cpu", name="x/y", download=False)
+        spec = RunSpec(
+            str(Path(name) / "m"),
+            prompts=NURSERY,
+            what=what,
+            device="cpu",
+            name="x/y",
+            download=False,
+        )
         began = time.process_time()
         list(execute([spec], Path(name) / "data"))
         return time.process_time() - began
@@ -80,10 +95,21 @@ def main(corpora: Path) -> pd.DataFrame:
     """A row a shape: seconds of a measured model each way, and the ratio."""
     torch.set_num_threads(1)
     quiet()
-    recipe = replace(recipes.drawn(1, 1, CONTEXT)[0], optimiser="adamw", rate=2e-3, batch=8, steps=FULL, dropout=0.0)
+    recipe = replace(
+        recipes.drawn(1, 1, CONTEXT)[0],
+        optimiser="adamw",
+        rate=2e-3,
+        batch=8,
+        steps=FULL,
+        dropout=0.0,
+    )
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(shutil.copytree(corpora, Path(name) / "n", ignore=shutil.ignore_patterns("m*", "p*", "*.txt")))
+        folder = Path(
+            shutil.copytree(
+                corpora, Path(name) / "n", ignore=shutil.ignore_patterns("m*", "p*", "*.txt")
+            )
+        )
         for place in SHAPES:
             shape = recipes.shape_of(*place)
             instrument(folder, shape, recipe, ("gains",))
@@ -91,7 +117,9 @@ def main(corpora: Path) -> pd.DataFrame:
                 instrument(folder, shape, recipe, what)
                 for what in (("gains", "outputs"), ("gains", "outputs", "weights", "attention"))
             )
-            single = FULL * one_step_at_a_time(folder, shape, recipe) + (CHECKPOINTS - 1) * early + last
+            single = (
+                FULL * one_step_at_a_time(folder, shape, recipe) + (CHECKPOINTS - 1) * early + last
+            )
             step, keep = packed(folder, shape, recipe)
             side_by_side = FULL * step + CHECKPOINTS * keep + last
             rows.append(

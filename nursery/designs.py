@@ -1,6 +1,8 @@
-"""A design file in TOML: recipes crossed with every shape of a grid, some models repeated with another seed.
+"""A design file in TOML: recipes crossed with every shape of a grid, some models repeated with
+another seed.
 
-Models of one shape train in packs, as one batch, each with its recipe, its corpus and its order of windows.
+Models of one shape train in packs, as one batch, each with its recipe, its corpus and its order of
+windows.
 """
 
 from __future__ import annotations
@@ -31,13 +33,14 @@ WIDEST = 8
 SPEED = 2700.0
 """Millions of weight-tokens that a core trains on in a second, measured over the pilot's packs."""
 GPU_STEP = 0.017
-"""Seconds that one of several processes on a GPU takes for a step of a layer of a pack: ten trained the
-third study's packs on an H100 in 288 s."""
+"""Seconds that one of several processes on a GPU takes for a step of a layer of a pack: ten trained
+the third study's packs on an H100 in 288 s."""
 OF_RECIPES = ("recipes", "apart")
 """Parts of a design that are lists of recipes."""
 OF_CORPORA = "corpora"
 PROMPTS = ("nursery", OF_CORPORA)
-"""Prompts that models in training are measured on: those of the nursery, or a set cut out of every corpus."""
+"""Prompts that models in training are measured on: those of the nursery, or a set cut out of every
+corpus."""
 PLACED = "design.sha256"
 """In a folder of trainings: the digest of the design that they are of."""
 
@@ -51,7 +54,8 @@ class Member:
     seed: int
     replicate_of: str = ""
     parent: str = ""
-    """Model and checkpoint that training begins from, MODEL/step00600; empty: from initialisation."""
+    """Model and checkpoint that training begins from, MODEL/step00600; empty: from
+    initialisation."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,10 @@ class Pack:
     @property
     def work(self) -> float:
         """About how long it takes, in millions of weight-tokens, attention among them."""
-        per_token = self.shape.weights(1024) / 1e6 + self.shape.n_layers * self.shape.n_heads * self.context / 1e5
+        per_token = (
+            self.shape.weights(1024) / 1e6
+            + self.shape.n_layers * self.shape.n_heads * self.context / 1e5
+        )
         return per_token * self.steps * self.batch * self.context * len(self.members)
 
     def records(self, folder: Path) -> list[Trained]:
@@ -103,7 +110,8 @@ class Design:
     """Depths L, head densities rho, widths d: every combination is a shape."""
     recipes: tuple[Recipe, ...]
     apart: tuple[Recipe, ...] = ()
-    """Recipes chosen, not drawn: trained at every shape, and counted in no component of variance."""
+    """Recipes chosen, not drawn: trained at every shape, and counted in no component of
+    variance."""
     shares: tuple[float, ...] = SHARES
     prompts: str = PROMPTS[0]
     """What models are measured on along their training, one of PROMPTS."""
@@ -115,7 +123,10 @@ class Design:
     @property
     def shapes(self) -> list[Shape]:
         """Every shape of the grid; raises UsageError where one does not divide."""
-        return [shape_of(int(L), rho, int(d)) for L, rho, d in itertools.product(*(self.grid[key] for key in GRID))]
+        return [
+            shape_of(int(L), rho, int(d))
+            for L, rho, d in itertools.product(*(self.grid[key] for key in GRID))
+        ]
 
     @property
     def hours(self) -> float:
@@ -123,8 +134,11 @@ class Design:
         return sum(pack.work for pack in self.packs()) / SPEED / 3600
 
     def packs(self) -> list[Pack]:
-        """Everything to be trained: shape by shape, models of as many windows and steps together, by optimiser."""
-        shapes, packs, rng = self.shapes, [], np.random.default_rng([self.seed, 1])
+        """Everything to be trained: shape by shape, models of as many windows and steps together,
+        by optimiser."""
+        shapes = self.shapes
+        packs = []
+        rng = np.random.default_rng([self.seed, 1])
         chosen = rng.choice(len(self.recipes) * len(shapes), size=self.repeats, replace=False)
         again = {divmod(int(place), len(shapes)) for place in chosen}
         for number, shape in enumerate(shapes):
@@ -133,7 +147,11 @@ class Design:
                 name = f"{recipe.name}-{shape.name}"
                 members.append(Member(name, recipe, self._seed(place, number, 0)))
                 if (place, number) in again:
-                    members.append(Member(f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name))
+                    members.append(
+                        Member(
+                            f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name
+                        )
+                    )
             packs += self.grouped(members, shape, self.shares)
         return packs
 
@@ -155,7 +173,9 @@ class Design:
             "widest": (self.widest >= 1, "1 or more"),
             "repeats": (0 <= self.repeats <= models, f"0 to {models}, the models of drawn recipes"),
             "shares": (
-                _numbers(self.shares) and all(0 <= share <= 1 for share in self.shares) and 1 in self.shares,
+                _numbers(self.shares)
+                and all(0 <= share <= 1 for share in self.shares)
+                and 1 in self.shares,
                 "numbers from 0 to 1, with 1 among them",
             ),
         }
@@ -165,7 +185,8 @@ class Design:
             raise UsageError(
                 "several models have the same name",
                 got=next(name for name in names if names.count(name) > 1),
-                next_step="give every recipe a separate name, and every depth and width head densities that differ in "
+                next_step="give every recipe a separate name, and every depth and width head "
+                "densities that differ in "
                 "the number of heads; give no value of the grid twice",
             )
         if self.hours > self.core_hours:
@@ -179,13 +200,16 @@ class Design:
     def grouped(
         self, members: Sequence[Member], shape: Shape, shares: tuple[float, ...], prefix: str = ""
     ) -> list[Pack]:
-        """Models of one shape as packs: as many windows and steps together, optimisers side by side."""
+        """Models of one shape as packs: as many windows and steps together, optimisers side by
+        side."""
 
         def key(member: Member) -> tuple[int, int]:
             return member.recipe.batch, member.recipe.steps
 
         packs = []
-        in_order = sorted(members, key=lambda member: (*key(member), member.recipe.optimiser, member.model))
+        in_order = sorted(
+            members, key=lambda member: (*key(member), member.recipe.optimiser, member.model)
+        )
         for (batch, steps), run in itertools.groupby(in_order, key=key):
             alike = tuple(run)
             for first in range(0, len(alike), self.widest):
@@ -199,14 +223,16 @@ class Design:
 
 
 def seconds_of(packs: Sequence[Pack], device: str, processes: int | None) -> float:
-    """About how long packs take side by side: on a processor by their work, on a GPU by their steps and layers."""
+    """About how long packs take side by side: on a processor by their work, on a GPU by their steps
+    and layers."""
     if device == "cpu":
         return sum(pack.work for pack in packs) / SPEED / (processes or os.cpu_count() or 1)
     return sum(pack.steps * pack.shape.n_layers for pack in packs) * GPU_STEP / (processes or 1)
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
-    """Depths, head densities and widths of texts such as L=4,8 rho=0.125,2 d=32,80. Raises UsageError for others."""
+    """Depths, head densities and widths of texts such as L=4,8 rho=0.125,2 d=32,80. Raises
+    UsageError for others."""
     grid: dict[str, list[float]] = {}
     for text in " ".join(texts).split():
         key, _, values = text.partition("=")
@@ -219,30 +245,42 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[float]]:
 
 
 def check_grid(grid: Mapping[str, Sequence[float]], got: str = "") -> None:
-    """Raise UsageError for what is no grid of shapes; got: what was given, where not the grid itself."""
-    is_grid = isinstance(grid, Mapping) and set(grid) == set(GRID) and all(map(_numbers, grid.values()))
+    """Raise UsageError for what is no grid of shapes; got: what was given, where not the grid
+    itself."""
+    is_grid = (
+        isinstance(grid, Mapping) and set(grid) == set(GRID) and all(map(_numbers, grid.values()))
+    )
     if not is_grid or not all(
-        0 < value < math.inf and (key == "rho" or value % 1 == 0) for key in GRID for value in grid[key]
+        0 < value < math.inf and (key == "rho" or value % 1 == 0)
+        for key in GRID
+        for value in grid[key]
     ):
         raise UsageError(
             "not a grid of shapes",
             got=got or f"grid = {grid!r}",
-            allowed="depths L, head densities rho and widths d, each given once: finite numbers above 0, whole "
+            allowed="depths L, head densities rho and widths d, each given once: finite numbers "
+            "above 0, whole "
             "for L and d",
             next_step="--shapes L=4,8,16 rho=0.125,2 d=32,80",
         )
 
 
 def read(path: Path) -> Design:
-    """The design of a file. Raises DataError where it is none, UsageError where it cannot be trained."""
+    """The design of a file. Raises DataError where it is none, UsageError where it cannot be
+    trained."""
     try:
         stated = tomllib.loads(path.read_text(encoding="utf-8"))
-        stated |= {key: tuple(_recipe(recipe) for recipe in stated.get(key, [])) for key in OF_RECIPES}
+        stated |= {
+            key: tuple(_recipe(recipe) for recipe in stated.get(key, [])) for key in OF_RECIPES
+        }
         if isinstance(shares := stated.get("shares"), list):
             stated["shares"] = tuple(shares)
         design = Design(**stated)
     except (OSError, ValueError, OverflowError, TypeError, AttributeError) as error:
-        step = "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out FILE writes one"
+        step = (
+            "python -m nursery design --recipes 32 --shapes L=4,8,16 rho=0.125,2 d=32,80 --out "
+            "FILE writes one"
+        )
         raise DataError("not a design file", where=path, got=str(error), next_step=step) from error
     design.check()
     return design
@@ -265,7 +303,8 @@ def digest(path: Path) -> str:
 
 
 def claim_folder(folder: Path, path: Path) -> None:
-    """Say in a folder which design its trainings are of. Raises UsageError where it holds those of another."""
+    """Say in a folder which design its trainings are of. Raises UsageError where it holds those of
+    another."""
     place = folder / PLACED
     if not place.exists():
         write_atomically(place, (digest(path) + "\n").encode())
@@ -281,13 +320,19 @@ def claim_folder(folder: Path, path: Path) -> None:
 
 def _recipe(stated: Mapping[str, Any]) -> Recipe:
     broken = {f.name for f in fields(Recipe) if f.type == "float"}
-    numbers = {key: float(value) for key, value in stated.items() if key in broken and type(value) is int}
+    numbers = {
+        key: float(value) for key, value in stated.items() if key in broken and type(value) is int
+    }
     return Recipe(**{**stated, **numbers})
 
 
 def _numbers(values: object) -> bool:
     """Whether this is a list of numbers that is not empty; a flag is no number."""
-    return isinstance(values, (list, tuple)) and {*map(type, values)} in ({int}, {float}, {int, float})
+    return isinstance(values, (list, tuple)) and {*map(type, values)} in (
+        {int},
+        {float},
+        {int, float},
+    )
 
 
 def _toml(table: Mapping[str, Any]) -> list[str]:

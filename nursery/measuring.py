@@ -1,4 +1,5 @@
-"""Trained models to rows of the tables, as any other; comparing a repeated training with the shipped one.
+"""Trained models to rows of the tables, as any other; comparing a repeated training with the
+shipped one.
 
 Runs have the source `nursery`, model_id nursery/MODEL and the last checkpoint as revision.
 """
@@ -67,9 +68,12 @@ def row_of_model(member: Member, folder: Path, trained: Trained) -> pd.DataFrame
 def measure_all(
     members: Sequence[Member], folder: Path, data: str | Path | None = None
 ) -> Iterator[tuple[str, Outcome]]:
-    """Measure trained models of a design; yields model and outcome. Finished measurements are skipped."""
+    """Measure trained models of a design; yields model and outcome. Finished measurements are
+    skipped."""
     place = writable_folder(data)
-    recorded = set(store.load("models", place)[["model_id", "revision"]].itertuples(index=False, name=None))
+    recorded = set(
+        store.load("models", place)[["model_id", "revision"]].itertuples(index=False, name=None)
+    )
     for member, trained in trained_models(members, folder):
         if (model_id(trained.model), f"step{trained.steps:05d}") not in recorded:
             join([row_of_model(member, folder, trained)], data=place)
@@ -84,19 +88,22 @@ def trained_models(members: Sequence[Member], folder: Path) -> list[tuple[Member
 
 
 TOLERANCE = 0.05
-"""Largest difference of a layer's mean log gain that counts as the same, in nat. On one machine and torch build gains
-agree to 1e-6. On another processor sums are rounded otherwise, and training can amplify that beyond the tolerance: with
-other instructions (ATEN_CPU_CAPABILITY=avx2, MKL_CBWR=COMPATIBLE) the seven models in the pack of c005-L04d32h8 agreed
-to 0.001 up to step 24, and four of them were the same at the end; the others' layers differed by up to 0.33, their
-means over layers by up to 0.10."""
+"""Largest difference of a layer's mean log gain that counts as the same, in nat. On one machine and
+torch build gains agree to 1e-6. On another processor sums are rounded otherwise, and training can
+amplify that beyond the tolerance: with other instructions (ATEN_CPU_CAPABILITY=avx2,
+MKL_CBWR=COMPATIBLE) the seven models in the pack of c005-L04d32h8 agreed to 0.001 up to step 24,
+and four of them were the same at the end; the others' layers differed by up to 0.33, their means
+over layers by up to 0.10."""
 
 
 def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
-    """Gains of trained models next to the shipped ones of the second study; one row per model and checkpoint.
+    """Gains of trained models next to the shipped ones of the second study; one row per model and
+    checkpoint.
 
-    Columns: model, checkpoint, rows (layers), largest (|difference| of the mean log G_l over prompts of one layer),
-    shipped and again (mean log G_l over layers and prompts, nat), difference, same (largest <= TOLERANCE). Where a
-    shipped layer has no finite gain here, it is not the same.
+    Columns: model, checkpoint, rows (layers), largest (|difference| of the mean log G_l over
+    prompts of one layer), shipped and again (mean log G_l over layers and prompts, nat),
+    difference, same (largest <= TOLERANCE). Where a shipped layer has no finite gain here, it is
+    not the same.
 
     Raises DataError where none of the models is trained or shipped.
     """
@@ -114,7 +121,9 @@ def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
     logs["gap"] = (logs["again"] - logs["shipped"]).abs()
     groups = logs.groupby(level=["model", "checkpoint"], sort=False)
     means = groups[["shipped", "again"]].mean(skipna=False)
-    table = pd.DataFrame({"rows": groups.size(), "largest": groups["gap"].max(skipna=False)}).join(means)
+    table = pd.DataFrame({"rows": groups.size(), "largest": groups["gap"].max(skipna=False)}).join(
+        means
+    )
     table["difference"] = table["again"] - table["shipped"]
     return table.assign(same=table["largest"] <= TOLERANCE).reset_index()
 
@@ -122,4 +131,8 @@ def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
 def _kept(gains: pd.DataFrame) -> pd.Series:
     """Log gains by model, checkpoint and layer."""
     steps = "step" + gains["step"].map("{:05d}".format)
-    return gains.assign(checkpoint=steps).set_index(["model", "checkpoint", "layer"])["log_gain"].astype("float64")
+    return (
+        gains.assign(checkpoint=steps)
+        .set_index(["model", "checkpoint", "layer"])["log_gain"]
+        .astype("float64")
+    )

@@ -1,8 +1,9 @@
 """Train a pack as one batch of stacked matrices.
 
-A model's numbers depend on its own seed and the step alone, whatever else is in the pack, up to rounding; on a GPU
-dropout is drawn by the GPU's generator, so that models with dropout are as with another seed there. A pack writes
-its state down now and then and goes on from there after a kill; its models' folders appear when it is through.
+A model's numbers depend on its own seed and the step alone, whatever else is in the pack, up to
+rounding; on a GPU dropout is drawn by the GPU's generator, so that models with dropout are as with
+another seed there. A pack writes its state down now and then and goes on from there after a kill;
+its models' folders appear when it is through.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from thermostats.tables.folders import write_atomically
 
 SAVED_EVERY = 120.0
 """Seconds of work that a kill may cost."""
-HELD_OUT_WINDOWS, AT_ONCE = 64, 16
+HELD_OUT_WINDOWS = 64
+AT_ONCE = 16
 STATES = "packs"
 """Folder of the states of packs that are under way."""
 LOSSES_EVERY = 10
@@ -62,10 +64,14 @@ class PackTraining:
     def __init__(self, pack: Pack, folder: Path, device: str) -> None:
         self.pack, self.folder, self.device = pack, folder, device
         self.recipes = [member.recipe for member in pack.members]
-        self.corpora = {name: corpora.load(folder, name) for name in {recipe.corpus for recipe in self.recipes}}
+        self.corpora = {
+            name: corpora.load(folder, name) for name in {recipe.corpus for recipe in self.recipes}
+        }
         vocab = next(iter(self.corpora.values())).vocab_size
         began = [self._beginning(member, vocab) for member in pack.members]
-        self.weights = {name: t.to(device).requires_grad_() for name, t in stacked.stack(began).items()}
+        self.weights = {
+            name: t.to(device).requires_grad_() for name, t in stacked.stack(began).items()
+        }
         self.optimiser = Optimiser(self.weights, self.recipes)
         self.step, self.seconds = 0, 0.0
         self.losses: list[list[float]] = []
@@ -97,7 +103,11 @@ class PackTraining:
                 saved = perf_counter()
             if progress is not None:
                 progress(self.step, self.pack.steps)
-        ends = by_prompt(self.weights, self.prompts, self.pack.shape) if self.pack.prompts == OF_CORPORA else None
+        ends = (
+            by_prompt(self.weights, self.prompts, self.pack.shape)
+            if self.pack.prompts == OF_CORPORA
+            else None
+        )
         return [self._finished(number, ends) for number in range(len(self.recipes))]
 
     def _take_a_step(self) -> None:
@@ -106,7 +116,9 @@ class PackTraining:
         logits = stacked.forward(self.weights, tokens[..., :-1], self.pack.shape, dropped).logits
         losses = by_model(logits, tokens[..., 1:])
         gradients = torch.autograd.grad(losses.sum(), list(self.weights.values()))
-        self.optimiser.step(self.weights, dict(zip(self.weights, gradients, strict=True)), self.step)
+        self.optimiser.step(
+            self.weights, dict(zip(self.weights, gradients, strict=True)), self.step
+        )
         self.losses.append(losses.tolist())
         self.step += 1
 
@@ -116,30 +128,49 @@ class PackTraining:
         for member in self.pack.members:
             tokens = self.corpora[member.recipe.corpus].train
             rng = np.random.default_rng([member.seed, len(member.parent), self.step])
-            taken.append(cut(tokens, rng.integers(len(tokens) - self.pack.context, size=self.pack.batch), self.pack))
+            taken.append(
+                cut(
+                    tokens,
+                    rng.integers(len(tokens) - self.pack.context, size=self.pack.batch),
+                    self.pack,
+                )
+            )
         return torch.from_numpy(np.stack(taken)).to(self.device)
 
     def _dropped(self, tokens: int) -> Tensor | None:
         if not any(recipe.dropout for recipe in self.recipes):
             return None
         shape = self.pack.shape
-        factors = torch.ones(shape.n_layers, 2, len(self.recipes), tokens, shape.d_model, device=self.device)
+        factors = torch.ones(
+            shape.n_layers, 2, len(self.recipes), tokens, shape.d_model, device=self.device
+        )
         for i, member in enumerate(self.pack.members):
             if p := member.recipe.dropout:
                 draw = torch.Generator(self.device).manual_seed(member.seed * 100_003 + self.step)
-                kept = torch.empty(factors[:, :, i].shape, device=self.device).bernoulli_(1 - p, generator=draw)
+                kept = torch.empty(factors[:, :, i].shape, device=self.device).bernoulli_(
+                    1 - p, generator=draw
+                )
                 factors[:, :, i] = kept / (1 - p)
         return factors
 
     @torch.no_grad()
     def _keep(self) -> None:
-        losses, at_end = self._heldout(), log_norms(self.weights, self.prompts, self.pack.shape)[0].diff(dim=0)
+        losses = self._heldout()
+        at_end = log_norms(self.weights, self.prompts, self.pack.shape)[0].diff(dim=0)
         for number, spectra in enumerate(self._spectra()):
             for name, rows in self.prompts.sets.items():
                 for i, gains in enumerate(at_end[:, number, rows].cpu().numpy()):
-                    row: dict[str, Any] = {"number": number, "step": self.step, "layer": i + 1, "loss": losses[number]}
+                    row: dict[str, Any] = {
+                        "number": number,
+                        "step": self.step,
+                        "layer": i + 1,
+                        "loss": losses[number],
+                    }
                     row |= {"prompts": name} if name else {}
-                    row |= {"log_gain": float(gains.mean()), "log_gain_sd": float(gains.std(ddof=1))}
+                    row |= {
+                        "log_gain": float(gains.mean()),
+                        "log_gain_sd": float(gains.std(ddof=1)),
+                    }
                     self.rows.append(row | {"wv_norm": spectra[0][i], "wo_norm": spectra[1][i]})
 
     def _spectra(self) -> list[tuple[list[float], list[float]]]:
@@ -159,7 +190,9 @@ class PackTraining:
             taken = []
             for recipe in self.recipes:
                 tokens = self.corpora[recipe.corpus].heldout
-                starts = np.linspace(0, len(tokens) - self.pack.context - 1, HELD_OUT_WINDOWS).astype(int)
+                starts = np.linspace(
+                    0, len(tokens) - self.pack.context - 1, HELD_OUT_WINDOWS
+                ).astype(int)
                 taken.append(cut(tokens, starts[first : first + AT_ONCE], self.pack))
             windows = torch.from_numpy(np.stack(taken)).to(self.device)
             logits = stacked.forward(self.weights, windows[..., :-1], self.pack.shape).logits
@@ -168,7 +201,12 @@ class PackTraining:
 
     def _save(self) -> None:
         stream = io.BytesIO()
-        facts = {"step": self.step, "seconds": self.seconds, "losses": self.losses, "kept": self.rows}
+        facts = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "losses": self.losses,
+            "kept": self.rows,
+        }
         weights = {name: tensor.detach() for name, tensor in self.weights.items()}
         torch.save(facts | {"weights": weights, "moments": self.optimiser.moments}, stream)
         write_atomically(self.place, stream.getvalue())
@@ -177,7 +215,9 @@ class PackTraining:
         if not self.place.is_file() or not zipfile.is_zipfile(self.place):
             return
         saved = torch.load(self.place, map_location=self.device, weights_only=True)
-        self.step, self.seconds, self.losses, self.rows = (saved[k] for k in ("step", "seconds", "losses", "kept"))
+        self.step, self.seconds, self.losses, self.rows = (
+            saved[k] for k in ("step", "seconds", "losses", "kept")
+        )
         with torch.no_grad():
             for name, tensor in saved["weights"].items():
                 self.weights[name].copy_(tensor)
@@ -186,11 +226,15 @@ class PackTraining:
     @cached_property
     def _baselines(self) -> dict[str, tuple[float, float]]:
         """Held-out losses of frequencies and of pairs, of every corpus."""
-        return {name: (unigram_loss(corpus), bigram_loss(corpus)) for name, corpus in self.corpora.items()}
+        return {
+            name: (unigram_loss(corpus), bigram_loss(corpus))
+            for name, corpus in self.corpora.items()
+        }
 
     def _finished(self, number: int, ends: pd.DataFrame | None) -> Trained:
         """Write a model's folder, whole: its last checkpoint, gains and losses, and its record."""
-        member, pack = self.pack.members[number], self.pack
+        member = self.pack.members[number]
+        pack = self.pack
         target = model_folder(self.folder, member.model)
         part = target.with_name(f".{member.model}.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -238,6 +282,8 @@ def by_model(logits: Tensor, targets: Tensor) -> Tensor:
     return each.view(len(logits), -1).mean(dim=1)
 
 
-def cut(tokens: corpora.Tokens, starts: Any, pack: Pack) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def cut(
+    tokens: corpora.Tokens, starts: Any, pack: Pack
+) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
     """Windows of a pack's context and the token behind, from places of a corpus."""
     return np.stack([tokens[start : start + pack.context + 1] for start in starts]).astype(np.int64)

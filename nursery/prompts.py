@@ -23,7 +23,8 @@ WINDOW = 32
 
 @dataclass(frozen=True)
 class Prompts:
-    """Tokens (prompts, positions), padded on the right, the place of the last of each, and the rows of every set."""
+    """Tokens (prompts, positions), padded on the right, the place of the last of each, and the rows
+    of every set."""
 
     tokens: Tensor
     ends: Tensor

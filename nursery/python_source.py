@@ -1,4 +1,5 @@
-"""Source code of Python's standard library, as it is installed: a module a document, under the licence of Python."""
+"""Source code of Python's standard library, as it is installed: a module a document, under the
+licence of Python."""
 
 from __future__ import annotations
 
@@ -30,8 +31,13 @@ def documents() -> list[str]:
     """
     library = Path(sysconfig.get_paths()["stdlib"])
     modules = {path.relative_to(library).as_posix(): path for path in library.rglob("*.py")}
-    taken = [name for name, path in modules.items() if not LEFT_OUT & {*Path(name).parts} and fits(path)]
-    texts = (modules[name].read_text(encoding="utf-8", errors="replace") for name in sorted(taken, key=scattered))
+    taken = [
+        name for name, path in modules.items() if not LEFT_OUT & {*Path(name).parts} and fits(path)
+    ]
+    texts = (
+        modules[name].read_text(encoding="utf-8", errors="replace")
+        for name in sorted(taken, key=scattered)
+    )
     return [text.replace("\r\n", "\n").replace("\f", "") for text in texts]
 
 

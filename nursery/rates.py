@@ -1,12 +1,15 @@
-"""Optimisers over a stack of models: each step is the textbook's with a rate, a decay and a clip for every model.
+"""Optimisers over a stack of models: each step is the textbook's with a rate, a decay and a clip
+for every model.
 
-Weight decay is decoupled and acts on matrices and embeddings. Members of one optimiser stand side by side in the stack.
+Weight decay is decoupled and acts on matrices and embeddings. Members of one optimiser stand side
+by side in the stack.
 
 - adamw: Loshchilov and Hutter 2019, betas 0.9 and 0.95.
 - lion: the sign of an average (Chen et al. 2023, arXiv 2302.06675), betas 0.9 and 0.99.
 - sgd: momentum 0.9.
-- muon: orthogonalised Nesterov momentum 0.95 for the blocks' matrices (Jordan et al. 2024; rates matched to AdamW's in
-  root mean square, Liu et al. 2025, arXiv 2502.16982), AdamW for everything else.
+- muon: orthogonalised Nesterov momentum 0.95 for the blocks' matrices (Jordan et al. 2024; rates
+  matched to AdamW's in root mean square, Liu et al. 2025, arXiv 2502.16982), AdamW for everything
+  else.
 """
 
 from __future__ import annotations
@@ -20,9 +23,13 @@ from torch import Tensor
 
 from nursery.recipes import Recipe
 
-BETA1, BETA2, EPS = 0.9, 0.95, 1e-8
-LION1, LION2 = 0.9, 0.99
-MOMENTUM, NESTEROV = 0.9, 0.95
+BETA1 = 0.9
+BETA2 = 0.95
+EPS = 1e-8
+LION1 = 0.9
+LION2 = 0.99
+MOMENTUM = 0.9
+NESTEROV = 0.95
 VECTORS, OUTER = ("norm", "norm1", "norm2"), ("embed", "head")
 """Weights that do not decay, and matrices that are no block's."""
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -30,15 +37,22 @@ Stack = dict[str, Tensor]
 
 
 class Optimiser:
-    """Momenta of a stack of models, and its steps; `moments` is all that a resumed training needs."""
+    """Momenta of a stack of models, and its steps; `moments` is all that a resumed training
+    needs."""
 
     def __init__(self, weights: Stack, recipes: Sequence[Recipe]) -> None:
         self.recipes = list(recipes)
-        self.moments = {f"{kind} {n}": torch.zeros_like(w) for n, w in weights.items() for kind in ("first", "second")}
+        self.moments = {
+            f"{kind} {n}": torch.zeros_like(w)
+            for n, w in weights.items()
+            for kind in ("first", "second")
+        }
         runs = groupby(range(len(recipes)), key=lambda i: recipes[i].optimiser)
         self.parts = [(name, slice((places := list(run))[0], places[-1] + 1)) for name, run in runs]
         like = weights["norm"]
-        self._clip = torch.tensor([r.clip or math.inf for r in recipes], dtype=like.dtype, device=like.device)
+        self._clip = torch.tensor(
+            [r.clip or math.inf for r in recipes], dtype=like.dtype, device=like.device
+        )
         self._decay = torch.tensor([r.decay for r in recipes], dtype=like.dtype, device=like.device)
 
     @torch.no_grad()

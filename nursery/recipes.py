@@ -24,7 +24,8 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Depth, width of the stream, heads and their width; the feed-forward part is 8/3 of the stream's width, gated."""
+    """Depth, width of the stream, heads and their width; the feed-forward part is 8/3 of the
+    stream's width, gated."""
 
     n_layers: int
     d_model: int
@@ -58,8 +59,8 @@ class Shape:
 
 
 def shape_of(n_layers: int, rho: float, d_model: int) -> Shape:
-    """The shape with H = ρ d_h exactly, an even d_h (positions turn pairs), and heads as wide together as the stream or
-    up to a fifth more or less.
+    """The shape with H = ρ d_h exactly, an even d_h (positions turn pairs), and heads as wide
+    together as the stream or up to a fifth more or less.
 
     Raises UsageError where there is none.
     """
@@ -74,8 +75,10 @@ def shape_of(n_layers: int, rho: float, d_model: int) -> Shape:
         raise UsageError(
             "a shape does not divide into heads",
             got=f"L={n_layers}, rho={rho:g}, d={d_model}",
-            allowed=f"two layers or more, with rho={rho:g} a width near {', '.join(map(str, widths)) or 'none'}",
-            next_step="take another width, or a head density H/d_h that is a ratio of small numbers",
+            allowed=f"two layers or more, with rho={rho:g} a width near "
+            f"{', '.join(map(str, widths)) or 'none'}",
+            next_step="take another width, or a head density H/d_h that is a ratio of small "
+            "numbers",
         )
     return best
 
@@ -90,7 +93,8 @@ class Recipe:
     rate: float
     """Peak learning rate."""
     decay: float
-    """Weight decay λ, decoupled for every optimiser: a step shrinks matrices by the factor 1 − rate·λ."""
+    """Weight decay λ, decoupled for every optimiser: a step shrinks matrices by the factor 1 −
+    rate·λ."""
     schedule: str
     """Of the rate after warm-up: to a tenth by a cosine, constant, or to nothing by a line."""
     warmup: float
@@ -118,7 +122,10 @@ class Recipe:
             "optimiser": (self.optimiser in OPTIMISERS, ", ".join(OPTIMISERS)),
             "schedule": (self.schedule in SCHEDULES, ", ".join(SCHEDULES)),
             "rate": (0 < self.rate < math.inf, "a number above 0"),
-            "decay": (self.decay >= 0 and self.decay * self.rate < 1, "0 or more, and below 1 / rate"),
+            "decay": (
+                self.decay >= 0 and self.decay * self.rate < 1,
+                "0 or more, and below 1 / rate",
+            ),
             "warmup": (0 <= self.warmup < 1, "0 or more, below 1"),
             "batch": (self.batch >= 1, "1 or more"),
             "steps": (self.steps >= 1, "1 or more"),
@@ -138,11 +145,16 @@ class Recipe:
         share = (step - warm) / max(1, self.steps - warm)
         if self.schedule == "constant":
             return 1.0
-        return 1.0 - share if self.schedule == "linear" else 0.1 + 0.45 * (1 + math.cos(math.pi * share))
+        return (
+            1.0 - share
+            if self.schedule == "linear"
+            else 0.1 + 0.45 * (1 + math.cos(math.pi * share))
+        )
 
 
 def check_types(record: Any, where: str) -> None:
-    """Raise UsageError where a text or number of a record is of another type; a flag is no number."""
+    """Raise UsageError where a text or number of a record is of another type; a flag is no
+    number."""
     limits = {}
     for field in fields(record):
         if field.type in TYPES:
@@ -153,7 +165,8 @@ def check_types(record: Any, where: str) -> None:
 
 
 def check_limits(record: Any, where: str, limits: Mapping[str, tuple[bool, str]]) -> None:
-    """Raise UsageError for the first field that is not fine; limits: whether each is, and what is allowed."""
+    """Raise UsageError for the first field that is not fine; limits: whether each is, and what is
+    allowed."""
     for field, (fine, allowed) in limits.items():
         if not fine:
             got = f"{field} = {getattr(record, field)!r} in {where}"
@@ -178,7 +191,8 @@ RANGES = {
     "clip": (0.3, 3.0),
     "shrinking": (0.03, 10.0),
 }
-"""shrinking: rate · decay · steps, by how much (as a power of e) a constant rate would shrink a matrix left alone."""
+"""shrinking: rate · decay · steps, by how much (as a power of e) a constant rate would shrink a
+matrix left alone."""
 WITHOUT = {"decay": 0.125, "dropout": 0.5, "clip": 0.25}
 """Chances of none at all."""
 MOST_DROPPED = 0.2
@@ -187,11 +201,17 @@ MOST_DROPPED = 0.2
 
 def drawn(count: int, seed: int, context: int) -> list[Recipe]:
     """Recipes c001 … drawn from the distributions above; the first n of more are the n of fewer."""
-    return [_draw(f"c{number:03d}", np.random.default_rng([seed, number]), context) for number in range(1, count + 1)]
+    return [
+        _draw(f"c{number:03d}", np.random.default_rng([seed, number]), context)
+        for number in range(1, count + 1)
+    ]
 
 
 def _draw(name: str, rng: np.random.Generator, context: int) -> Recipe:
-    level = {key: list(options)[rng.choice(len(options), p=list(options.values()))] for key, options in CHOICES.items()}
+    level = {
+        key: list(options)[rng.choice(len(options), p=list(options.values()))]
+        for key, options in CHOICES.items()
+    }
     size = {key: float(np.exp(rng.uniform(*np.log(ends)))) for key, ends in RANGES.items()}
     rate = float(np.exp(rng.uniform(*np.log(RATES[level["optimiser"]]))))
     none = {key: bool(rng.random() < chance) for key, chance in WITHOUT.items()}

@@ -1,4 +1,5 @@
-"""What is kept of a training: its record, its losses, gains and spectra along it, folders of checkpoints."""
+"""What is kept of a training: its record, its losses, gains and spectra along it, folders of
+checkpoints."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from thermostats.errors import DataError, first_line
 from thermostats.studies.nursery import SECOND
 
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
-"""Records of a folder's corpora and of a model's training; losses of a training, and gains and spectra along it."""
+"""Records of a folder's corpora and of a model's training; losses of a training, and gains and
+spectra along it."""
 BY_PROMPT = "prompts.csv"
 """Gains at the end of a training by prompt, where prompts were cut out of the corpora."""
 
@@ -23,7 +25,8 @@ class Trained:
 
     model: str
     parent: str
-    """Model and checkpoint that training began from, MODEL/step00600; empty: from initialisation."""
+    """Model and checkpoint that training began from, MODEL/step00600; empty: from
+    initialisation."""
     corpus: str
     steps: int
     tokens: int
@@ -32,7 +35,8 @@ class Trained:
     loss_unigram: float
     """Held-out loss of the training tokens' frequencies alone."""
     learned: bool
-    """The held-out loss is below that of the frequencies alone; a rule fixed before the first model was trained."""
+    """The held-out loss is below that of the frequencies alone; a rule fixed before the first model
+    was trained."""
     seconds: float
     loss_bigram: float | None = None
     """Held-out loss of the training tokens' pairs alone; of models trained in packs."""
@@ -49,7 +53,8 @@ def step_folder(folder: Path, model: str, step: int) -> Path:
 
 
 def read_record(folder: Path, model: str) -> Trained | None:
-    """The record of a finished training, None where there is none. Raises DataError where it is damaged."""
+    """The record of a finished training, None where there is none. Raises DataError where it is
+    damaged."""
     path = model_folder(folder, model) / RECORD
     if not path.is_file():
         return None
@@ -63,12 +68,15 @@ def read_record(folder: Path, model: str) -> Trained | None:
 
 
 def read_gains(folder: Path, model: str) -> pd.DataFrame:
-    """Gains and spectra along a model's training: the columns of `gains`, with `prompts` where there are several sets.
+    """Gains and spectra along a model's training: the columns of `gains`, with `prompts` where
+    there are several sets.
 
     Raises DataError where they are damaged.
     """
     path = model_folder(folder, model) / GAINS
-    types = {name: "int64" if name in {"step", "layer"} else "float64" for name in SECOND["gains"][1:]}
+    types = {
+        name: "int64" if name in {"step", "layer"} else "float64" for name in SECOND["gains"][1:]
+    }
     try:
         rows = pd.read_csv(path).astype(types)
         if rows.value_counts("step").nunique() != 1:
@@ -80,7 +88,8 @@ def read_gains(folder: Path, model: str) -> pd.DataFrame:
 
 
 def read_by_prompt(folder: Path, model: str) -> pd.DataFrame:
-    """Log gains at the end of a training by set of prompts, prompt and position. Raises DataError where damaged."""
+    """Log gains at the end of a training by set of prompts, prompt and position. Raises DataError
+    where damaged."""
     path = model_folder(folder, model) / BY_PROMPT
     types = {"prompts": "str", "prompt": "int64", "position": "str", "last_gain": "float64"}
     types["penultimate_gain"] = "float64"
@@ -92,4 +101,6 @@ def read_by_prompt(folder: Path, model: str) -> pd.DataFrame:
 
 def _damaged(path: Path, error: Exception) -> DataError:
     step = f"remove the folder {path.parent}, and repeat the python -m nursery train that made it"
-    return DataError("a file of a trained model is damaged", where=path, got=first_line(error), next_step=step)
+    return DataError(
+        "a file of a trained model is damaged", where=path, got=first_line(error), next_step=step
+    )

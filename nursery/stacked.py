@@ -1,7 +1,9 @@
-"""Many models of one shape as one: every weight has the model as its first axis, a matrix is applied as x @ W.
+"""Many models of one shape as one: every weight has the model as its first axis, a matrix is
+applied as x @ W.
 
-The architecture is pre-norm, rotary and gated, Llama's with heads whose total width need not be that of the stream;
-`export` writes each model as a Hugging Face model folder (class Mistral without a window, which is this).
+The architecture is pre-norm, rotary and gated, Llama's with heads whose total width need not be
+that of the stream; `export` writes each model as a Hugging Face model folder (class Mistral without
+a window, which is this).
 """
 
 from __future__ import annotations
@@ -20,8 +22,10 @@ from transformers import AutoModelForCausalLM, MistralConfig, PreTrainedModel
 from nursery.recipes import Recipe, Shape
 
 Weights = dict[str, Tensor]
-"""embed (m, V, d), head (m, d, V), norm (m, d); by layer, second axis l: norm1, norm2 (m, L, d) and the matrices."""
-EPS, BASE = 1e-6, 10000.0
+"""embed (m, V, d), head (m, d, V), norm (m, d); by layer, second axis l: norm1, norm2 (m, L, d) and
+the matrices."""
+EPS = 1e-6
+BASE = 10000.0
 WRITES = ("o", "down")
 """Matrices that write into the stream."""
 _LAYER = {
@@ -35,24 +39,38 @@ _WHOLE = {"embed": "model.embed_tokens", "norm": "model.norm", "head": "lm_head"
 
 def matrices(shape: Shape) -> dict[str, tuple[int, int]]:
     """Matrices of a layer, (inputs, outputs)."""
-    d, inner, f = shape.d_model, shape.inner, shape.d_ff
-    return dict.fromkeys("qkv", (d, inner)) | {"o": (inner, d), "gate": (d, f), "up": (d, f), "down": (f, d)}
+    d = shape.d_model
+    inner = shape.inner
+    f = shape.d_ff
+    return dict.fromkeys("qkv", (d, inner)) | {
+        "o": (inner, d),
+        "gate": (d, f),
+        "up": (d, f),
+        "down": (f, d),
+    }
 
 
 def initial(shape: Shape, recipe: Recipe, vocab_size: int, seed: int) -> Weights:
-    """Weights of one model, m = 1: matrices N(0, s²/inputs) with s the recipe's, those that write (2 L)^-power of that.
+    """Weights of one model, m = 1: matrices N(0, s²/inputs) with s the recipe's, those that write
+    (2 L)^-power of that.
 
-    Embeddings are N(0, embed²), the head N(0, s²/d), norms 1. Drawn matrix by matrix from the seed alone.
+    Embeddings are N(0, embed²), the head N(0, s²/d), norms 1. Drawn matrix by matrix from the seed
+    alone.
     """
     draw = torch.Generator().manual_seed(seed)
-    d, depth = shape.d_model, shape.n_layers
+    d = shape.d_model
+    depth = shape.n_layers
     down = (2 * depth) ** -recipe.depth_power
     made = {"embed": recipe.embed * torch.randn(1, vocab_size, d, generator=draw)}
     for name, (inputs, outputs) in matrices(shape).items():
         scale = recipe.init / math.sqrt(inputs) * (down if name in WRITES else 1.0)
         made[name] = scale * torch.randn(1, depth, inputs, outputs, generator=draw)
     made["head"] = recipe.init / math.sqrt(d) * torch.randn(1, d, vocab_size, generator=draw)
-    return made | {"norm1": torch.ones(1, depth, d), "norm2": torch.ones(1, depth, d), "norm": torch.ones(1, d)}
+    return made | {
+        "norm1": torch.ones(1, depth, d),
+        "norm2": torch.ones(1, depth, d),
+        "norm": torch.ones(1, d),
+    }
 
 
 def stack(models: Sequence[Weights]) -> Weights:
@@ -62,18 +80,25 @@ def stack(models: Sequence[Weights]) -> Weights:
 
 @dataclass(frozen=True)
 class Stream:
-    """What a forward pass hands out: logits (m, b, t, V), norms of the stream (m, b, t) before and after blocks."""
+    """What a forward pass hands out: logits (m, b, t, V), norms of the stream (m, b, t) before and
+    after blocks."""
 
     logits: Tensor
     norms: list[Tensor]
 
 
 def forward(
-    weights: Weights, tokens: Tensor, shape: Shape, dropped: Tensor | None = None, *, norms: bool = False
+    weights: Weights,
+    tokens: Tensor,
+    shape: Shape,
+    dropped: Tensor | None = None,
+    *,
+    norms: bool = False,
 ) -> Stream:
     """Logits of tokens (m, b, t), every model reading its own.
 
-    dropped: what outputs of attention and MLP are multiplied by, (L, 2, m, b t, d); None: nothing is dropped.
+    dropped: what outputs of attention and MLP are multiplied by, (L, 2, m, b t, d); None: nothing
+    is dropped.
     """
     m, b, t = tokens.shape
     flat = tokens.reshape(m, b * t)
@@ -115,12 +140,15 @@ def export(weights: Weights, number: int, shape: Shape, context: int) -> PreTrai
     )
     auto: Any = AutoModelForCausalLM
     model: PreTrainedModel = auto.from_config(config, dtype=torch.float32)
-    model.load_state_dict({name: tensor.contiguous() for name, tensor in named(weights, number).items()})
+    model.load_state_dict(
+        {name: tensor.contiguous() for name, tensor in named(weights, number).items()}
+    )
     return model
 
 
 def named(weights: Weights, number: int) -> Mapping[str, Tensor]:
-    """Weights of one model of a stack by their names in transformers, where matrices are (outputs, inputs)."""
+    """Weights of one model of a stack by their names in transformers, where matrices are (outputs,
+    inputs)."""
     tensors = {f"{name}.weight": weights[key][number] for key, name in _WHOLE.items()}
     tensors["lm_head.weight"] = tensors["lm_head.weight"].T
     for key, name in _LAYER.items():
@@ -149,7 +177,9 @@ def _normed(x: Tensor, scale: Tensor) -> Tensor:
 
 def _rotation(t: int, width: int, like: Tensor) -> tuple[Tensor, Tensor]:
     rates = BASE ** -(torch.arange(0, width, 2, device=like.device, dtype=torch.float32) / width)
-    angles = torch.outer(torch.arange(t, device=like.device, dtype=torch.float32), rates).repeat(1, 2)[:, None]
+    angles = torch.outer(torch.arange(t, device=like.device, dtype=torch.float32), rates).repeat(
+        1, 2
+    )[:, None]
     return angles.cos(), angles.sin()
 
 
@@ -159,12 +189,20 @@ def _turned(x: Tensor, turn: tuple[Tensor, Tensor]) -> Tensor:
 
 
 def _attention(
-    layer: Weights, x: Tensor, shape: Shape, size: tuple[int, int, int], turn: tuple[Tensor, Tensor], mask: Tensor
+    layer: Weights,
+    x: Tensor,
+    shape: Shape,
+    size: tuple[int, int, int],
+    turn: tuple[Tensor, Tensor],
+    mask: Tensor,
 ) -> Tensor:
     m, b, t = size
     heads = (x @ layer[name] for name in "qkv")
     q, k, v = (part.view(m * b, t, shape.n_heads, shape.d_head) for part in heads)
-    flat = (part.transpose(1, 2).reshape(-1, t, shape.d_head) for part in (_turned(q, turn), _turned(k, turn), v))
+    flat = (
+        part.transpose(1, 2).reshape(-1, t, shape.d_head)
+        for part in (_turned(q, turn), _turned(k, turn), v)
+    )
     q, k, v = flat
     a = torch.baddbmm(mask, q, k.transpose(1, 2), alpha=shape.d_head**-0.5).softmax(dim=-1)
     mixed = (a @ v).view(m * b, shape.n_heads, t, shape.d_head).transpose(1, 2)

@@ -1,21 +1,25 @@
-"""A synthetic language whose later words depend on words far before them, so that a model can learn from its context.
+"""A synthetic language whose later words depend on words far before them, so that a model can learn
+from its context.
 
 A document has, in this order:
 
 - a key of three nouns, `@ n n n .`;
-- for each of two to four names an introduction, `name be CLASS noun .`, which binds the name to one of three classes
-  (`ma`, `ko`, `se`) and to a noun, both for this document alone;
-- eight to twenty-seven sentences. A clause is `name verb noun`, where the verb ends in the vowel of its name's class
-  (agreement with the introduction) and the noun is one the verb prefers (a dependency on the word before); between name
-  and verb there may be a further clause in round or square brackets, nested to depth three, each closed by its kind.
-  One sentence in five is instead a recall, `name ti noun .`, with the noun that the name was bound to;
+- for each of two to four names an introduction, `name be CLASS noun .`, which binds the name to one
+  of three classes (`ma`, `ko`, `se`) and to a noun, both for this document alone;
+- eight to twenty-seven sentences. A clause is `name verb noun`, where the verb ends in the vowel of
+  its name's class (agreement with the introduction) and the noun is one the verb prefers (a
+  dependency on the word before); between name and verb there may be a further clause in round or
+  square brackets, nested to depth three, each closed by its kind. One sentence in five is instead a
+  recall, `name ti noun .`, with the noun that the name was bound to;
 - the key again, `@ n n n .`.
 
-Nouns and verbs follow Zipf's law (the r-th is drawn in proportion to 1/r); keys, names and bound nouns are drawn
-evenly, so that frequency does not give them away. The start of the document gives class, bound noun and key.
+Nouns and verbs follow Zipf's law (the r-th is drawn in proportion to 1/r); keys, names and bound
+nouns are drawn evenly, so that frequency does not give them away. The start of the document gives
+class, bound noun and key.
 
-A document is determined by its number alone: its random numbers are `random.Random(f"{SEED}/{number}").random()`,
-which Python keeps the same between versions, and no other random function is used.
+A document is determined by its number alone: its random numbers are
+`random.Random(f"{SEED}/{number}").random()`, which Python keeps the same between versions, and no
+other random function is used.
 """
 
 from __future__ import annotations
@@ -32,7 +36,8 @@ DOCUMENTS = 10_000
 CLASSES = {"ma": "a", "ko": "o", "se": "e"}
 BRACKETS = {"(": ")", "[": "]"}
 NESTED, RECALLED, DEPTH = 0.3, 0.2, 3
-"""Chance of a bracket in a clause, of a recall instead of a sentence, and the deepest nesting of brackets."""
+"""Chance of a bracket in a clause, of a recall instead of a sentence, and the deepest nesting of
+brackets."""
 
 T = TypeVar("T")
 
@@ -47,7 +52,8 @@ class Name:
 
 
 def documents(count: int = DOCUMENTS) -> list[str]:
-    """The first `count` documents, each one line of words with single spaces and a line break at its end."""
+    """The first `count` documents, each one line of words with single spaces and a line break at
+    its end."""
     return [document(number) for number in range(count)]
 
 
@@ -75,7 +81,8 @@ def _clause(draw: random.Random, names: Sequence[Name], depth: int) -> list[str]
     if depth < DEPTH and draw.random() < NESTED:
         opening = _even(draw, tuple(BRACKETS))
         inside = [opening, *_clause(draw, names, depth + 1), BRACKETS[opening]]
-    verb, noun = _zipf(draw, len(VERBS)), _zipf(draw, len(NOUNS))
+    verb = _zipf(draw, len(VERBS))
+    noun = _zipf(draw, len(NOUNS))
     preferred = NOUNS[(noun + PREFERENCE * verb) % len(NOUNS)]
     return [name.word, *inside, VERBS[verb] + CLASSES[name.particle], preferred]
 
@@ -104,8 +111,14 @@ NAMES = tuple(first + "n" for first in _syllables("BDFGKLMPRTV", "aiu"))
 """33 names, capital first: `Ban`, `Bin`, …."""
 VERBS = tuple(a + b for a, b in itertools.product(_syllables("dgnrz", "aiu"), "klst"))
 """60 verb stems, to which the vowel of a class is added: `dak`, `dal`, …."""
-NOUNS = tuple(a + b for a, b in itertools.product(_syllables("bfhlmpstvw", "aeiou"), ("lu", "ri", "no", "x")))
+NOUNS = tuple(
+    a + b for a, b in itertools.product(_syllables("bfhlmpstvw", "aeiou"), ("lu", "ri", "no", "x"))
+)
 """200 nouns: `balu`, `bari`, …."""
 PREFERENCE = 37
-"""Verb v prefers its nouns in the order of rank moved on by 37 v: no common divisor with the number of nouns."""
-_SUMS = {size: list(itertools.accumulate(1 / (rank + 1) for rank in range(size))) for size in (len(NOUNS), len(VERBS))}
+"""Verb v prefers its nouns in the order of rank moved on by 37 v: no common divisor with the number
+of nouns."""
+_SUMS = {
+    size: list(itertools.accumulate(1 / (rank + 1) for rank in range(size)))
+    for size in (len(NOUNS), len(VERBS))
+}

@@ -1,6 +1,8 @@
-"""The nursery's third study before its training: candidates compared, rules tried in simulated worlds, predictions.
+"""The nursery's third study before its training: candidates compared, rules tried in simulated
+worlds, predictions.
 
-Writes `design.toml`, `design.sha256`, `candidates.csv` and `predictions.csv` into `data/nursery/third`.
+Writes `design.toml`, `design.sha256`, `candidates.csv` and `predictions.csv` into
+`data/nursery/third`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ from thermostats.studies.nursery.crossed import (
 from thermostats.tables.folders import write_atomically
 
 OUT = Path(__file__).resolve().parents[1] / "data" / "nursery" / "third"
-SEED, CONTEXT, SHARES = 31, 64, (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+SEED = 31
+CONTEXT = 64
+SHARES = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 BUDGET = 16.0
 """Core-hours, measuring among them."""
 SIMULATIONS = 400
@@ -44,8 +48,8 @@ CANDIDATES = {
     "14 recipes, three depths": (14, "L=4,8,16 rho=0.125,2 d=32,80"),
     "8 recipes, wide": (8, "L=4,16 rho=0.125,2 d=32,80,200"),
 }
-"""Recipes, each in all corpora at every shape. With widths 2.5 apart, depths of 3.75 = 2.5^√2 make log L/d and log N
-uncorrelated: size over 23 times at the same mean shape."""
+"""Recipes, each in all corpora at every shape. With widths 2.5 apart, depths of 3.75 = 2.5^√2 make
+log L/d and log N uncorrelated: size over 23 times at the same mean shape."""
 
 
 CHOSEN = "20 recipes, two depths"
@@ -53,10 +57,18 @@ CHOSEN = "20 recipes, two depths"
 
 def verdict(interval: Interval, threshold: float) -> str:
     """What a rule says."""
-    return "supported" if interval.lower > threshold else "not_supported" if interval.upper < threshold else "open"
+    return (
+        "supported"
+        if interval.lower > threshold
+        else "not_supported"
+        if interval.upper < threshold
+        else "open"
+    )
 
 
-def rates(world: CrossedWorld, recipes: int, x: Array, simulations: int, seed: int) -> list[dict[str, object]]:
+def rates(
+    world: CrossedWorld, recipes: int, x: Array, simulations: int, seed: int
+) -> list[dict[str, object]]:
     """How often each rule says what in studies of a world; one row a rule."""
     by_rule: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
     for number in range(simulations):
@@ -84,16 +96,34 @@ def design_of(name: str, recipes: int, grid: str) -> Design:
         for corpus in CORPORA
     ]
     shapes = designs.parse_grid([grid])
-    return Design(name, SEED, CONTEXT, BUDGET, 16, shapes, tuple(taken), (), SHARES, "corpora", widest=64, bases=20)
+    return Design(
+        name,
+        SEED,
+        CONTEXT,
+        BUDGET,
+        16,
+        shapes,
+        tuple(taken),
+        (),
+        SHARES,
+        "corpora",
+        widest=64,
+        bases=20,
+    )
 
 
 def candidates() -> pd.DataFrame:
-    """Core-hours of training, and how often each rule says what in worlds; one row a candidate, world and rule."""
+    """Core-hours of training, and how often each rule says what in worlds; one row a candidate,
+    world and rule."""
     rows = []
     for name, (recipes, grid) in CANDIDATES.items():
         design = design_of("candidate", recipes, grid)
         x = logs(design.grid)
-        facts = {"candidate": name, "models": len(design.recipes) * len(x), "core_hours": round(design.hours, 1)}
+        facts = {
+            "candidate": name,
+            "models": len(design.recipes) * len(x),
+            "core_hours": round(design.hours, 1),
+        }
         for place, world in enumerate(worlds()):
             rows += [facts | row for row in rates(world, recipes, x, SIMULATIONS, place)]
         print(facts, flush=True)
@@ -102,7 +132,8 @@ def candidates() -> pd.DataFrame:
 
 def predictions() -> pd.DataFrame:
     """What the second study says of every corpus that it has, with 95% intervals."""
-    models, rows = ends(shipped_table("second/models"), shipped_table("second/gains")), []
+    models = ends(shipped_table("second/models"), shipped_table("second/gains"))
+    rows = []
     for corpus, of_corpus in models.groupby("corpus"):
         y, x = at_every_shape(of_corpus)
         for name, interval in ratios(y[None], x).items():

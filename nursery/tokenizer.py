@@ -1,7 +1,9 @@
-"""The nursery's tokenizer: byte-level byte-pair encoding, the same for every model whatever its corpus.
+"""The nursery's tokenizer: byte-level byte-pair encoding, the same for every model whatever its
+corpus.
 
-Sennrich, Haddow and Birch (2016), doi:10.18653/v1/P16-1162, on bytes as in GPT-2, by the library tokenizers. One token
-serves as the beginning and end of a text and as padding; as in GPT-2, none is added to a text by itself.
+Sennrich, Haddow and Birch (2016), doi:10.18653/v1/P16-1162, on bytes as in GPT-2, by the library
+tokenizers. One token serves as the beginning and end of a text and as padding; as in GPT-2, none is
+added to a text by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ FILE = "tokenizer.json"
 def train(corpora: Sequence[Sequence[str]]) -> Tokenizer:
     """A tokenizer of `VOCAB_SIZE` tokens from an equal share of each corpus, a list of documents.
 
-    The share is counted in bytes: from each corpus documents evenly spread over it, as many as the smallest one has.
+    The share is counted in bytes: from each corpus documents evenly spread over it, as many as the
+    smallest one has.
     """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers  # noqa: PLC0415
 
@@ -42,7 +45,8 @@ def train(corpora: Sequence[Sequence[str]]) -> Tokenizer:
 
 
 def equal_mix(corpora: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Documents of every corpus, evenly spread over it, to about as many bytes as the smallest corpus has."""
+    """Documents of every corpus, evenly spread over it, to about as many bytes as the smallest
+    corpus has."""
     sizes = [sum(len(document.encode()) for document in corpus) for corpus in corpora]
     for corpus, size in zip(corpora, sizes, strict=True):
         taken = passed = 0
@@ -62,4 +66,9 @@ def load(folder: Path) -> PreTrainedTokenizerFast:
     if not path.is_file():
         raise DataError("no tokenizer here", where=path, next_step="python -m nursery corpora")
     make: Callable[..., PreTrainedTokenizerFast] = PreTrainedTokenizerFast
-    return make(tokenizer_file=str(path), bos_token=END_OF_TEXT, eos_token=END_OF_TEXT, pad_token=END_OF_TEXT)
+    return make(
+        tokenizer_file=str(path),
+        bos_token=END_OF_TEXT,
+        eos_token=END_OF_TEXT,
+        pad_token=END_OF_TEXT,
+    )

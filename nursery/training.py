@@ -1,7 +1,7 @@
 """Train packs side by side; what is trained is not trained again.
 
-They run in processes of this machine or on a Ray cluster, where the folder must be reachable from every node under the
-same path. The same command goes on with lost jobs.
+They run in processes of this machine or on a Ray cluster, where the folder must be reachable from
+every node under the same path. The same command goes on with lost jobs.
 """
 
 from __future__ import annotations
@@ -51,13 +51,15 @@ def train_all(
     *,
     device: str = "cpu",
     processes: int | None = None,
-    engine: EngineSettings = EngineSettings(),  # noqa: B008 - frozen
+    engine: EngineSettings = EngineSettings(),  # noqa: B008
 ) -> Iterator[Step]:
-    """Train packs side by side, one process a core or one for a GPU, and yield their progress; the longest begin.
+    """Train packs side by side, one process a core or one for a GPU, and yield their progress; the
+    longest begin.
 
     engine: this machine, or a cluster, which takes all packs at once.
 
-    A finished pack is yielded at once and not trained again. An exception of one is raised when the others are through.
+    A finished pack is yielded at once and not trained again. An exception of one is raised when the
+    others are through.
     """
     workers = processes or (1 if device != "cpu" else os.cpu_count() or 1)
     records = {pack.name: pack.records(folder) for pack in packs}
@@ -71,7 +73,10 @@ def train_all(
 def _side_by_side(
     packs: Sequence[Pack], folder: Path, device: str, submit: Submit, shares: Shares | None
 ) -> Iterator[Step]:
-    running = {pack.name: (submit(_train, i, pack, folder, device, shares), pack) for i, pack in enumerate(packs)}
+    running = {
+        pack.name: (submit(_train, i, pack, folder, device, shares), pack)
+        for i, pack in enumerate(packs)
+    }
     failed: BaseException | None = None
     while running:
         yield from (Step(packs[number], share) for number, share in _arrived(shares))
@@ -97,7 +102,9 @@ def _arrived(shares: Shares | None) -> Iterator[tuple[int, float]]:
         return
 
 
-def _train(number: int, pack: Pack, folder: Path, device: str, shares: Shares | None) -> list[Trained]:
+def _train(
+    number: int, pack: Pack, folder: Path, device: str, shares: Shares | None
+) -> list[Trained]:
     parent = multiprocessing.parent_process()
 
     def progress(done: int, total: int) -> None:
@@ -146,9 +153,14 @@ def _ray(ray: Any, settings: EngineSettings, gpu: bool) -> Iterator[Submit]:
         try:
             ray.init(address=settings.cluster, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-            step = "check the address, as `ray start` printed it; without one Ray runs on this machine"
-            what, where = "the Ray cluster cannot be reached", settings.address or "this machine"
-            raise ThermostatsError(what, where=where, got=str(error)[:160], next_step=step) from error
+            step = (
+                "check the address, as `ray start` printed it; without one Ray runs on this machine"
+            )
+            what = "the Ray cluster cannot be reached"
+            where = settings.address or "this machine"
+            raise ThermostatsError(
+                what, where=where, got=str(error)[:160], next_step=step
+            ) from error
     task: Any = ray.remote(_prepared).options(num_cpus=settings.cpus or 1, num_gpus=int(gpu))
     try:
         yield lambda *called: task.remote(*called).future()

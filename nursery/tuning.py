@@ -1,4 +1,5 @@
-"""Pairs of a base and the same model trained on: three kinds of tuning a base, half of the bases dampening."""
+"""Pairs of a base and the same model trained on: three kinds of tuning a base, half of the bases
+dampening."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
     packs = design.packs()
     if not all(pack.records(folder) for pack in packs):
         return []
-    chosen, packs_of_tuned = bases(packs, folder, design.bases), []
+    chosen = bases(packs, folder, design.bases)
+    packs_of_tuned = []
     for pack in packs:
         members = [
             Member(
@@ -43,13 +45,16 @@ def tuned_packs(design: Design, folder: Path) -> list[Pack]:
 
 
 def bases(packs: Sequence[Pack], folder: Path, count: int) -> list[str]:
-    """Models to tune: the first that learned, in the order of packs, first seeds, at most two of a recipe and side.
+    """Models to tune: the first that learned, in the order of packs, first seeds, at most two of a
+    recipe and side.
 
-    As many whose penultimate gain ends below 1 as above it, or where one side has too few, more of the other.
+    As many whose penultimate gain ends below 1 as above it, or where one side has too few, more of
+    the other.
     """
     sides: dict[bool, list[Member]] = {True: [], False: []}
     for member in (member for pack in packs for member in pack.members if not member.replicate_of):
-        record, gain = read_record(folder, member.model), penultimate(folder, member)
+        record = read_record(folder, member.model)
+        gain = penultimate(folder, member)
         side = sides[gain < 0]
         of_one = sum(other.recipe.name == member.recipe.name for other in side)
         if record is not None and record.learned and np.isfinite(gain) and of_one < OF_ONE:
@@ -60,7 +65,8 @@ def bases(packs: Sequence[Pack], folder: Path, count: int) -> list[str]:
 
 
 def penultimate(folder: Path, member: Member) -> float:
-    """Mean log penultimate gain (block L − 1) at the end of a model's training, on prompts of its own corpus."""
+    """Mean log penultimate gain (block L − 1) at the end of a model's training, on prompts of its
+    own corpus."""
     rows = read_gains(folder, member.model)
     if "prompts" in rows:
         rows = rows[rows["prompts"] == member.recipe.corpus]
@@ -69,7 +75,8 @@ def penultimate(folder: Path, member: Member) -> float:
 
 
 def tuned(recipe: Recipe, kind: str) -> Recipe:
-    """What a recipe becomes: another corpus, the next optimiser at the middle of its rates, or ten times the decay."""
+    """What a recipe becomes: another corpus, the next optimiser at the middle of its rates, or ten
+    times the decay."""
     steps = max(1, round(TUNING * recipe.steps))
     if kind == "corpus":
         other = next(name for name in CORPORA if name != recipe.corpus)
@@ -77,5 +84,9 @@ def tuned(recipe: Recipe, kind: str) -> Recipe:
     if kind == "optimiser":
         name = OPTIMISERS[(OPTIMISERS.index(recipe.optimiser) + 1) % len(OPTIMISERS)]
         rate = float(np.sqrt(np.prod(RATES[name])))
-        return replace(recipe, optimiser=name, rate=rate, decay=recipe.rate * recipe.decay / rate, steps=steps)
-    return replace(recipe, decay=MORE_DECAY * recipe.decay or 1 / (recipe.rate * steps), steps=steps)
+        return replace(
+            recipe, optimiser=name, rate=rate, decay=recipe.rate * recipe.decay / rate, steps=steps
+        )
+    return replace(
+        recipe, decay=MORE_DECAY * recipe.decay or 1 / (recipe.rate * steps), steps=steps
+    )

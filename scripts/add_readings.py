@@ -1,9 +1,12 @@
-"""Put what readers see into shipped runs that are older than it: `python scripts/add_readings.py DATA`.
+"""Put what readers see into shipped runs that are older than it: `python scripts/add_readings.py
+DATA`.
 
-DATA is a folder in which shipped models were measured again (`thermostats measure MODEL --set name=ID --revision R
---set older=again --what weights,gains --data DATA`). Each run of it is held against the shipped run of the same model:
-the columns that both have must agree, and then the shipped rows get those that they lack. Nothing else in an archive
-changes, so that a run stays what it was. Prints each run with its largest relative difference.
+DATA is a folder in which shipped models were measured again (`thermostats measure MODEL --set
+name=ID --revision R
+--set older=again --what weights,gains --data DATA`). Each run of it is held against the shipped run
+of the same model: the columns that both have must agree, and then the shipped rows get those that
+they lack. Nothing else in an archive changes, so that a run stays what it was. Prints each run with
+its largest relative difference.
 """
 
 from __future__ import annotations
@@ -30,26 +33,39 @@ APART = 1e-4
 
 def pairs(data: Path) -> dict[str, str]:
     """Shipped run → the run of the same model in the folder."""
-    runs, shipped = store.load("runs", data), store.load("runs", ROOT / "data")
+    runs = store.load("runs", data)
+    shipped = store.load("runs", ROOT / "data")
     again = runs[~runs["run_id"].isin(shipped["run_id"])]
     both = shipped.merge(again, on=LIKE, suffixes=("", "_again"))
     return dict(zip(both["run_id"], both["run_id_again"], strict=True))
 
 
 def filled(name: str, rows: pd.DataFrame, again: pd.DataFrame, of: dict[str, str]) -> pd.DataFrame:
-    """Rows of an archive with the added columns of the runs that were measured again, and why there is none."""
-    rows, keys = with_added(rows, name), key(name)
+    """Rows of an archive with the added columns of the runs that were measured again, and why there
+    is none."""
+    rows = with_added(rows, name)
+    keys = key(name)
     new = again.assign(run_id=again["run_id"].map({fresh: old for old, fresh in of.items()}))
     both = rows[keys].merge(new, on=keys, how="left").set_axis(rows.index)
     here = rows["run_id"].isin(set(new["run_id"]))
     for column in SHARED[name]:
-        apart = (both.loc[here, column] / rows.loc[here, column] - 1).abs().groupby(rows.loc[here, "run_id"]).max()
+        apart = (
+            (both.loc[here, column] / rows.loc[here, column] - 1)
+            .abs()
+            .groupby(rows.loc[here, "run_id"])
+            .max()
+        )
         for run, off in apart.items():
             print(f"{name} {run} {column}: {off:.1e}")
             if not off < APART:
-                sys.exit(f"{run} was measured of another model, or on another machine that computes otherwise")
+                sys.exit(
+                    f"{run} was measured of another model, or on another machine that computes "
+                    f"otherwise"
+                )
     values = {column: both[column].where(here, rows[column]) for column in ADDED[name]}
-    return rows.assign(**values, missing=both["missing"].where(here, rows["missing"]).fillna("").astype("str"))
+    return rows.assign(
+        **values, missing=both["missing"].where(here, rows["missing"]).fillna("").astype("str")
+    )
 
 
 def main() -> None:

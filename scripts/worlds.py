@@ -1,9 +1,10 @@
-"""Try every rule in simulated worlds: `data/worlds.csv`. `worlds.py C04 N01.recipe` for some claims or rules.
+"""Try every rule in simulated worlds: `data/worlds.csv`. `worlds.py C04 N01.recipe` for some claims
+or rules.
 
-Resumable: it is written after every rule and design. Rows of another version of a rule, its test or its worlds are
-made anew; `--anew` makes those of the claims and rules that are named whatever they are. `--jobs`: processes at a time.
-`--seconds`: the most that one world of a search takes, with fewer studies where that is short; a worst world takes up
-to ten times as long.
+Resumable: it is written after every rule and design. Rows of another version of a rule, its test or
+its worlds are made anew; `--anew` makes those of the claims and rules that are named whatever they
+are. `--jobs`: processes at a time. `--seconds`: the most that one world of a search takes, with
+fewer studies where that is short; a worst world takes up to ten times as long.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
 
 
 def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
-    """Levels of both sides in every finding of a rule, on every set of evidence, whose limits are those of a design."""
+    """Levels of both sides in every finding of a rule, on every set of evidence, whose limits are
+    those of a design."""
     (key, n), levels = design, {side: set[float]() for side in SIDES}
     sizes = [size for rule, size in designs(claim) if rule == key]
     for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
@@ -93,9 +95,12 @@ def todo(claims: list[str], chosen: list[str], anew: bool = False) -> Iterator[t
 
 
 def current(claims: list[str]) -> pd.DataFrame:
-    """The table as it is on the disk, without rows of rules of these claims that no longer stand."""
+    """The table as it is on the disk, without rows of rules of these claims that no longer
+    stand."""
     table = calibration.table.__wrapped__()
-    stands = {(*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()}
+    stands = {
+        (*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()
+    }
     rows = zip(table["rule"], table["n_models"], table["digest"], strict=True)
     kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]
     return table[np.array(kept, dtype=bool)]

@@ -33,9 +33,25 @@ hypothesis.settings.register_profile("many", deadline=None, max_examples=10_000)
 hypothesis.settings.load_profile("untimed")
 
 SHA = "0" * 64
-WORDS = ("it", "is", "a", "truth", "that", "single", "men", "of", "good", "fortune", "must", "want", "some", "wife")
+WORDS = (
+    "it",
+    "is",
+    "a",
+    "truth",
+    "that",
+    "single",
+    "men",
+    "of",
+    "good",
+    "fortune",
+    "must",
+    "want",
+    "some",
+    "wife",
+)
 STUDY = Path(__file__).parent / "studies" / "delia2026" / "files"
-"""The study's result files with their sentences replaced: see `scripts/delia2026/study_figures.py`."""
+"""The study's result files with their sentences replaced: see
+`scripts/delia2026/study_figures.py`."""
 
 
 @cache
@@ -51,15 +67,20 @@ def shipped_tables() -> Evidence:
 def table(name: str, *rows: dict[str, object]) -> pd.DataFrame:
     """Rows as table `name`; what a row leaves out is empty."""
     columns = store.dtypes(name)
-    full = [{label: row.get(label, "" if dtype == "str" else None) for label, dtype in columns.items()} for row in rows]
+    full = [
+        {label: row.get(label, "" if dtype == "str" else None) for label, dtype in columns.items()}
+        for row in rows
+    ]
     return store.validate(pd.DataFrame(full, columns=list(columns)), name)
 
 
-def model(model_id: str = "lab/small", heritage: str = "Lab", n_layers: int = 3) -> dict[str, object]:
+def model(
+    model_id: str = "lab/small", heritage: str = "Lab", n_layers: int = 3
+) -> dict[str, object]:
     """A row of `models`: GPT-2 in small, its parameters counted by hand.
 
-    Embedding 10·8 + positions 16·8 = 208; a block has 4·8² + 4·8 (attention), 2·8·32 + 32 + 8 (feed-forward) and
-    4·8 (norms) = 872 weights; the final norm 16.
+    Embedding 10·8 + positions 16·8 = 208; a block has 4·8² + 4·8 (attention), 2·8·32 + 32 + 8
+    (feed-forward) and 4·8 (norms) = 872 weights; the final norm 16.
     """
     return {
         "model_id": model_id,
@@ -106,7 +127,9 @@ def run(model_id: str = "lab/small", **fields: object) -> dict[str, object]:
     return {"run_id": run_id(row), **row}
 
 
-def layer(run_row: dict[str, object], number: int, gain: float, prompt_id: str = "a") -> dict[str, object]:
+def layer(
+    run_row: dict[str, object], number: int, gain: float, prompt_id: str = "a"
+) -> dict[str, object]:
     """A row of `layers` at the last token."""
     return {
         "run_id": run_row["run_id"],
@@ -119,7 +142,13 @@ def layer(run_row: dict[str, object], number: int, gain: float, prompt_id: str =
 
 def finding(claim: str, **fields: object) -> dict[str, object]:
     """A row of `findings` that publishes and reproduces nothing, unless told otherwise."""
-    empty = {"estimand": "x", "headline": True, "published": "{}", "reproduced": "{}", "verdict": "supported"}
+    empty = {
+        "estimand": "x",
+        "headline": True,
+        "published": "{}",
+        "reproduced": "{}",
+        "verdict": "supported",
+    }
     return {"claim": claim, **empty, "n_models": 8, "n_heritages": 2, **fields}
 
 
@@ -141,11 +170,21 @@ def make_store(folder: Path) -> Path:
 @cache
 def _files_of_the_small_store() -> dict[str, bytes]:
     measured = run()
-    prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
-    rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
+    prompts = [
+        {"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"}
+        for name in "ab"
+    ]
+    rows = [
+        layer(measured, number, gain, name)
+        for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5))
+        for name in "ab"
+    ]
     tables = {"models": [model()], "prompts": prompts, "runs": [measured], "layers": rows}
     of_run = {"runs", "layers"}
-    places = {name: f"measured/{name}/{measured['run_id']}.csv" if name in of_run else f"{name}.csv" for name in tables}
+    places = {
+        name: f"measured/{name}/{measured['run_id']}.csv" if name in of_run else f"{name}.csv"
+        for name in tables
+    }
     return {places[name]: store.to_csv(table(name, *rows), name) for name, rows in tables.items()}
 
 
@@ -181,7 +220,8 @@ def small_store(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What can be made again is kept in a folder that all processes of these tests share, not in the user's cache."""
+    """What can be made again is kept in a folder that all processes of these tests share, not in
+    the user's cache."""
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
@@ -192,7 +232,8 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def unsynced() -> Iterator[None]:
-    """Files written in this process outlive it without being synced; `tests/faults` ends others in between."""
+    """Files written in this process outlive it without being synced; `tests/faults` ends others in
+    between."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         yield
@@ -226,7 +267,11 @@ def page_of_atlas(rows_of_atlas: pd.DataFrame) -> str:
 def browser() -> Iterator[Any]:
     """A Chromium without a window."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = (
+        shutil.which("chromium")
+        or shutil.which("chromium-browser")
+        or shutil.which("google-chrome")
+    )
     if path is None:
         pytest.skip("no Chromium on this machine")
     with playwright.sync_playwright() as driver:
@@ -243,7 +288,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs the right to mount")
     disk = tmp_path / "disk"
     disk.mkdir()
-    done = subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], check=False)
+    done = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)], check=False
+    )
     if done.returncode:
         pytest.skip("this system lets nobody mount")
     yield disk
@@ -280,7 +327,9 @@ def command(
     program = ["-c", code] if code else [] if words[0].endswith(".py") else ["-m", "thermostats"]
     variables = {**os.environ, **{name: str(value) for name, value in environment.items()}}
     asked = [sys.executable, *program, *words]
-    return subprocess.run(asked, capture_output=True, text=True, check=False, cwd=cwd, env=variables)
+    return subprocess.run(
+        asked, capture_output=True, text=True, check=False, cwd=cwd, env=variables
+    )
 
 
 def _here(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str]:
@@ -301,12 +350,18 @@ def _here(words: list[str], cwd: Path | None) -> subprocess.CompletedProcess[str
             main()
     finally:
         signal.signal(signal.SIGINT, handler)
-    return subprocess.CompletedProcess(words, int(stopped.value.code or 0), printed.getvalue(), errors.getvalue())
+    return subprocess.CompletedProcess(
+        words, int(stopped.value.code or 0), printed.getvalue(), errors.getvalue()
+    )
 
 
-def _on_stderr(message: Warning | str, category: type[Warning], name: str, line: int, *_: object) -> None:
+def _on_stderr(
+    message: Warning | str, category: type[Warning], name: str, line: int, *_: object
+) -> None:
     """A warning where a process of its own writes it, of the kinds that it writes."""
-    if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)):
+    if not issubclass(
+        category, (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+    ):
         print(warnings.formatwarning(message, category, name, line), file=sys.stderr, end="")
 
 

@@ -1,9 +1,10 @@
 """Next steps of refusals: what of them is code, and whether it runs as it is pasted.
 
-`conftest.py` looks at every refusal that a test meets, and fails the test where a line does not run. A line of Python
-runs with the table or fit of the refused call under the name that the line gives it: fits are laid out and not drawn,
-joins are dry, and what writes, measures or simulates is held against its signature. A command is parsed by the command
-line. What only the user knows stands in capitals.
+`conftest.py` looks at every refusal that a test meets, and fails the test where a line does not
+run. A line of Python runs with the table or fit of the refused call under the name that the line
+gives it: fits are laid out and not drawn, joins are dry, and what writes, measures or simulates is
+held against its signature. A command is parsed by the command line. What only the user knows stands
+in capitals.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Refusal:
     site: str
     """Where the package raises it."""
     names: Mapping[str, Any]
-    """What the caller has: arguments by their names, the first as `df`, several tables as `df`, `df1`, …"""
+    """What the caller has: arguments by their names, the first as `df`, several tables as `df`,
+    `df1`, …"""
     folder: str
 
 
@@ -74,7 +76,9 @@ def watched() -> Iterator[list[Refusal]]:
         frames = [frame for frame in _frames() if _is_of_package(frame)]
         if frames:
             site = f"{frames[0].f_globals['__name__']}:{frames[0].f_lineno}"
-            met.append(Refusal(error=self, site=site, names=_names(frames[-1]), folder=str(Path.cwd())))
+            met.append(
+                Refusal(error=self, site=site, names=_names(frames[-1]), folder=str(Path.cwd()))
+            )
 
     with mock.patch.object(ThermostatsError, "__init__", init):
         yield met
@@ -93,7 +97,8 @@ def _is_of_package(frame: FrameType) -> bool:
 
 
 def _names(frame: FrameType) -> dict[str, Any]:
-    """Arguments of a call from outside: of a function, or of one that looks at its arguments first."""
+    """Arguments of a call from outside: of a function, or of one that looks at its arguments
+    first."""
     code, found = frame.f_code, frame.f_locals
     given = {name: found[name] for name in code.co_varnames[: code.co_argcount] if name in found}
     if isinstance(signature := found.get("signature"), inspect.Signature) and "args" in found:
@@ -104,7 +109,11 @@ def _names(frame: FrameType) -> dict[str, Any]:
     first = next(iter([*args[len(of_fit) :], *kwargs.values()]), None)
     tables = first if isinstance(first, (list, tuple)) else [first]
     of_tables = {f"df{i or ''}": each for i, each in enumerate(tables)} if tables else {}
-    others = {name: value for name, value in {**given, **kwargs}.items() if value is not first or not _is_table(value)}
+    others = {
+        name: value
+        for name, value in {**given, **kwargs}.items()
+        if value is not first or not _is_table(value)
+    }
     return {**others, **of_tables, "df": tables[0] if len(tables) == 1 else first, **of_fit}
 
 
@@ -113,7 +122,8 @@ def _is_table(value: Any) -> bool:
 
 
 def code_in(step: str) -> Iterator[str]:
-    """Lines of Python in a next step, each as long as it can be; what begins like one and is none comes as it is."""
+    """Lines of Python in a next step, each as long as it can be; what begins like one and is none
+    comes as it is."""
     for line in step.splitlines():
         rest = line
         while (start := PYTHON.search(rest)) and not SHELL.search(rest):
@@ -214,7 +224,9 @@ def _unparsed(words: list[str]) -> str:
             context = command.make_context(name, list(words), parent=context)
             if not hasattr(command, "commands"):
                 return ""
-            name, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+            name, command, words = command.resolve_command(
+                context, [*context._protected_args, *context.args]
+            )
     except typer.Exit:  # --help
         return ""
     except WRONG_USE as error:
@@ -228,9 +240,17 @@ def fault_of_call(line: str, names: Mapping[str, Any]) -> str:
     except SyntaxError as error:
         return f"no expression: {error.msg}"
     bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    bound |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    bound |= {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id not in bound | NAMES | names.keys() and not ANYONE.fullmatch(node.id):
+        if (
+            isinstance(node, ast.Name)
+            and node.id not in bound | NAMES | names.keys()
+            and not ANYONE.fullmatch(node.id)
+        ):
             return f"nobody has {node.id}"
         if isinstance(node, ast.Call) and (fault := _unbound(node)):
             return fault
@@ -251,7 +271,8 @@ def _unbound(call: ast.Call) -> str:
         return f"{of} has no {name}"
     try:
         inspect.signature(function).bind(
-            *[None] * (len(call.args) + (of == "fit")), **{each.arg or "": None for each in call.keywords if each.arg}
+            *[None] * (len(call.args) + (of == "fit")),
+            **{each.arg or "": None for each in call.keywords if each.arg},
         )
     except TypeError as error:
         return str(error)
@@ -269,14 +290,20 @@ class Package:
 
 
 def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
-    """Why a line does not run for who made the call; empty where it does, or is refused for another fault of the rows.
+    """Why a line does not run for who made the call; empty where it does, or is refused for another
+    fault of the rows.
 
-    A line with what only the user knows is not run, nor is one for a table where the call had none, nor one that was
-    run from the same place with other values.
+    A line with what only the user knows is not run, nor is one for a table where the call had none,
+    nor one that was run from the same place with other values.
     """
     place = refusal.site, NUMBER.sub("0", TEXT.sub("", line))
     without_table = not _is_table(refusal.names["df"]) and re.search(r"\bdf\b", line)
-    if place in RUN or without_table or OF_THE_USER.search(TEXT.sub("", line)) or not Path(refusal.folder).is_dir():
+    if (
+        place in RUN
+        or without_table
+        or OF_THE_USER.search(TEXT.sub("", line))
+        or not Path(refusal.folder).is_dir()
+    ):
         return ""
     RUN.add(place)
     fault = ""
@@ -291,7 +318,11 @@ def fault_of_run(line: str, refusal: Refusal, alone: bool) -> str:
         pass
     except FileNotFoundError as error:  # unless the call named a file that the test has not
         named = [value for value in refusal.names.values() if isinstance(value, (str, Path))]
-        fault = "" if error.filename in map(str, named) else f"reads {error.filename}, which nobody named"
+        fault = (
+            ""
+            if error.filename in map(str, named)
+            else f"reads {error.filename}, which nobody named"
+        )
     except Exception as error:
         fault = f"ends in {type(error).__name__}: {error}"
     return fault
@@ -305,12 +336,13 @@ def ran(line: str, refusal: Refusal) -> Any:
     names |= {name: sys.modules[name] for name in ("transformers",) if name in sys.modules}
     stopped = mock.patch.object(Fit, "draws", mock.PropertyMock(side_effect=ReachedSamplerError))
     with nullcontext() if line.startswith("fit.") else stopped, chdir(refusal.folder):
-        return eval(line, names)  # noqa: S307 - the line is ours
+        return eval(line, names)  # noqa: S307
 
 
 @cache
 def apart() -> dict[str, Any]:
-    """Fits that the package has not by name: their lines call them as their user has imported them."""
+    """Fits that the package has not by name: their lines call them as their user has imported
+    them."""
     from thermostats.modelling.unit_means import fit_unit_means
 
     return {fit_unit_means.__name__: fit_unit_means}

@@ -12,11 +12,18 @@ from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY
 
 PACKAGE = Path(__file__).resolve().parents[1] / "thermostats"
-INSTRUMENT = sorted(path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies" not in path.parents)
+INSTRUMENT = sorted(
+    path for path in PACKAGE.rglob("*.py") if PACKAGE / "studies" not in path.parents
+)
 REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "measurement/gguf_files.py"}
 REGISTRY |= {"measurement/same_function.py", "tables/identities.py"}
 """Where architectures are told apart by the names that transformers gives them."""
-EXAMPLES = {"cli/app.py", "cli/planning.py", "measurement/hub.py", "modelling/heritage/prediction.py"}
+EXAMPLES = {
+    "cli/app.py",
+    "cli/planning.py",
+    "measurement/hub.py",
+    "modelling/heritage/prediction.py",
+}
 """Help and messages that show a model's name as an example."""
 
 
@@ -42,18 +49,28 @@ def names_of_models_and_labs() -> set[str]:
 
 def test_the_instrument_names_no_module_and_no_file_of_a_study() -> None:
     stems = "|".join(
-        {re.escape(re.sub(r"_\d{8}_\d{6}", "", Path(file).stem)) for file in store.load("sources")["file"]}
+        {
+            re.escape(re.sub(r"_\d{8}_\d{6}", "", Path(file).stem))
+            for file in store.load("sources")["file"]
+        }
     )
     named = rf"{re.escape(GROUP)}\.|(?<![\w-])({stems})(_\d{{8}}_\d{{6}})?\.(json|csv)"
-    found = {name_of(path): [text for text in texts(path) if re.search(named, text)] for path in INSTRUMENT}
+    found = {
+        name_of(path): [text for text in texts(path) if re.search(named, text)]
+        for path in INSTRUMENT
+    }
     assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_the_instrument_names_no_model_and_no_lab() -> None:
     names = names_of_models_and_labs()
-    word = re.compile(rf"(?<![\w/.-])({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?![\w/-])")
+    word = re.compile(
+        rf"(?<![\w/.-])({'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})(?![\w/-])"
+    )
     held = [path for path in INSTRUMENT if name_of(path) not in REGISTRY | EXAMPLES]
-    found = {name_of(path): {m[0] for text in texts(path) for m in word.finditer(text)} for path in held}
+    found = {
+        name_of(path): {m[0] for text in texts(path) for m in word.finditer(text)} for path in held
+    }
     assert {name: words for name, words in found.items() if words} == {}
 
 
@@ -61,7 +78,9 @@ def test_neither_the_package_nor_an_analysis_imports_the_training() -> None:
     for path in [*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "analyses").glob("*.py")]:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
         names = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
-        names |= {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+        names |= {
+            name.name for node in nodes if isinstance(node, ast.Import) for name in node.names
+        }
         assert not {name for name in names if name.partition(".")[0] == "nursery"}, path
 
 

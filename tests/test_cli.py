@@ -59,7 +59,10 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
     models = [row for row in columns if row["table"] == "models"]
     assert json.loads(thermostats("ls", "columns", "models", "--json").stdout) == models
     of_models = thermostats("ls", "columns", "models").stdout.splitlines()
-    assert [line.split("\t")[1] for line in of_models] == ["column", *(row["column"] for row in models)]
+    assert [line.split("\t")[1] for line in of_models] == [
+        "column",
+        *(row["column"] for row in models),
+    ]
     sets = thermostats("ls", "prompts", "--data", small_store).stdout.splitlines()
     assert sets[1].split("\t") == ["two", "2", "0", "Plain"]
     assert thermostats("--version").stdout.strip() == __version__
@@ -72,15 +75,21 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
 def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
     measured = run(source="elsewhere")
     (tmp_path / "r.csv").write_bytes(store.to_csv(table("runs", measured), "runs"))
-    (tmp_path / "l.csv").write_bytes(store.to_csv(table("layers", layer(measured, 1, 2.0)), "layers"))
+    (tmp_path / "l.csv").write_bytes(
+        store.to_csv(table("layers", layer(measured, 1, 2.0)), "layers")
+    )
     first = thermostats("join", tmp_path / "r.csv", tmp_path / "l.csv", "--data", small_store)
     assert first.returncode == 0
     assert first.stdout.splitlines()[1:] == ["runs\t1\t0\t0", "layers\t1\t0\t0"]
     assert "thermostats report" in first.stderr
     before = snapshot(small_store)
-    again = thermostats("join", tmp_path / "r.csv", tmp_path / "l.csv", "--data", small_store, "--json")
+    again = thermostats(
+        "join", tmp_path / "r.csv", tmp_path / "l.csv", "--data", small_store, "--json"
+    )
     assert [row["unchanged"] for row in json.loads(again.stdout)] == [1, 1]
-    (tmp_path / "l.csv").write_bytes(store.to_csv(table("layers", layer(measured, 1, 2.5)), "layers"))
+    (tmp_path / "l.csv").write_bytes(
+        store.to_csv(table("layers", layer(measured, 1, 2.5)), "layers")
+    )
     refused = thermostats("join", tmp_path / "l.csv", "--data", small_store)
     assert refused.returncode == 1
     assert "2.5" in refused.stderr
@@ -92,7 +101,9 @@ def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
     done = thermostats("measure", "gpt2", "--prompts", "cor", "--data", "mine", cwd=tmp_path)
     assert (done.returncode, list(tmp_path.iterdir())) == (2, [])
     assert "did you mean core?" in done.stderr
-    planned = thermostats("measure", "nobody/nothing", "--offline", "--dry-run", "--data", "mine", cwd=tmp_path)
+    planned = thermostats(
+        "measure", "nobody/nothing", "--offline", "--dry-run", "--data", "mine", cwd=tmp_path
+    )
     assert planned.returncode == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -101,7 +112,9 @@ def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
 def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     [good] = [path for path in shipped_models() if path.name == "r07-5"]
-    done = thermostats("measure", "./nowhere", good, "--what", "weights", "--data", "mine", "--json", cwd=tmp_path)
+    done = thermostats(
+        "measure", "./nowhere", good, "--what", "weights", "--data", "mine", "--json", cwd=tmp_path
+    )
     told = {row["status"]: row for row in json.loads(done.stdout)}
     assert (set(told), done.returncode) == ({"failed", "measured"}, 2)
     assert "no such model folder" in told["failed"]["reason"]
@@ -126,15 +139,23 @@ def test_claims_say_whose_rows_and_how_many_they_need() -> None:
     listed = {row["claim"]: row for row in json.loads(thermostats("ls", "claims", "--json").stdout)}
     for name, script in scripts(shipped("analyses")).items():
         assert listed[name]["needs"], name
-        views = next((question.views for question in claim_of(script).questions if question.views), None)
+        views = next(
+            (question.views for question in claim_of(script).questions if question.views), None
+        )
         if views is not None:
-            said = [f"{views.models} model", *[f"of {views.groups} labs"] * (views.groups > 1), *views.including]
+            said = [
+                f"{views.models} model",
+                *[f"of {views.groups} labs"] * (views.groups > 1),
+                *views.including,
+            ]
             assert all(words in listed[name]["needs"] for words in said), name
 
 
 def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
     new_claim("depth helps", tmp_path / "analyses")
-    done = thermostats("report", "U01", "--check", "--analyses", "analyses", "--out", "none", cwd=tmp_path)
+    done = thermostats(
+        "report", "U01", "--check", "--analyses", "analyses", "--out", "none", cwd=tmp_path
+    )
     assert (done.returncode, done.stdout.split()[:2]) == (1, ["U01", "stale"])
     assert done.stderr == "Next: the same command without --check\n"
     assert [path.name for path in tmp_path.iterdir()] == ["analyses"]
@@ -173,21 +194,34 @@ def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
 
 def test_the_shell_completes_lists_and_claims() -> None:
     def completed(words: str, count: int) -> list[str]:
-        variables = {"_THERMOSTATS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(count)}
+        variables = {
+            "_THERMOSTATS_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(count),
+        }
         command = Path(sys.executable).with_name("thermostats")
-        done = subprocess.run([command], capture_output=True, text=True, check=True, env={**os.environ, **variables})
+        done = subprocess.run(
+            [command], capture_output=True, text=True, check=True, env={**os.environ, **variables}
+        )
         return done.stdout.split()
 
     assert completed("thermostats ls mo", 2) == ["models"]
     named_so = [claim for claim in scripts(shipped("analyses")) if claim.startswith("C2")]
-    assert completed("thermostats report C2", 2) == completed("thermostats findings C2", 2) == named_so != []
+    assert (
+        completed("thermostats report C2", 2)
+        == completed("thermostats findings C2", 2)
+        == named_so
+        != []
+    )
     assert completed("thermostats measure karp", 2) == ["karpathy/stories260K"]
     assert completed("thermostats export out lay", 3) == ["layers"]
 
 
 def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_asked() -> None:
     def models(*options: str) -> list[dict[str, str]]:
-        found: list[dict[str, str]] = json.loads(thermostats("ls", "models", *options, "--json").stdout)
+        found: list[dict[str, str]] = json.loads(
+            thermostats("ls", "models", *options, "--json").stdout
+        )
         return found
 
     pythia = models("--family", "pythia", "--lab", "eleutherai")
@@ -201,13 +235,19 @@ def test_models_and_runs_are_listed_by_lab_and_family_the_controlled_study_when_
     assert {row["model_id"] for row in runs} == {"tiiuae/falcon-7b"}
 
 
-def test_a_report_is_opened_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_report_is_opened_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     for ok in (True, False):
-        monkeypatch.setattr(report, "report", lambda *_, ok=ok, **__: report.ReportRun(ok, "out", ()))
+        monkeypatch.setattr(
+            report, "report", lambda *_, ok=ok, **__: report.ReportRun(ok, "out", ())
+        )
         for options in (["--open"], []):
-            done = CliRunner().invoke(app, ["report", "C07", "--out", str(tmp_path / "out"), *options])
+            done = CliRunner().invoke(
+                app, ["report", "C07", "--out", str(tmp_path / "out"), *options]
+            )
             assert done.exit_code == (not ok), done.output
     assert opened == [(tmp_path / "out" / "index.html").as_uri()]
 
@@ -218,9 +258,11 @@ def test_folders_of_shipped_models_are_listed_one_a_line() -> None:
     assert all((Path(line) / "config.json").is_file() for line in lines)
 
 
-def test_an_installed_package_has_no_trained_models_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_has_no_trained_models_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("thermostats.tables.folders.shipped_models", list)
     done = CliRunner().invoke(app, ["ls", "models", "--paths"])
-    assert isinstance(done.exception, DataError) and "in the repository, not in the installed package" in str(
-        done.exception
-    )
+    assert isinstance(
+        done.exception, DataError
+    ) and "in the repository, not in the installed package" in str(done.exception)

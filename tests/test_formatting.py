@@ -60,7 +60,9 @@ def test_numbers(value: float | None, text: str) -> None:
         ((float("nan"), 0.2, 0.5), "[0.20, 0.50]"),
     ],
 )
-def test_an_estimate_has_the_digits_that_its_interval_supports(numbers: tuple[float, ...], text: str) -> None:
+def test_an_estimate_has_the_digits_that_its_interval_supports(
+    numbers: tuple[float, ...], text: str
+) -> None:
     assert with_interval(*numbers) == text
     assert range_text(*numbers[1:]) == text[text.find("[") :] * ("[" in text)
 
@@ -80,13 +82,16 @@ def test_an_estimate_has_the_digits_that_its_interval_supports(numbers: tuple[fl
         ("stored", 0.9445249826020732, 0.94452498260207, True),
     ],
 )
-def test_agreement_to_the_printed_digits(name: str, published: float, reproduced: float, expected: bool) -> None:
+def test_agreement_to_the_printed_digits(
+    name: str, published: float, reproduced: float, expected: bool
+) -> None:
     assert agrees(name, published, reproduced) is expected
 
 
 def test_comparison_keeps_what_stands_on_one_side() -> None:
     rows = comparison(
-        {"r": -0.81, "figure only": 5.6, "not a number": 1.0}, {"r": -0.9, "new": 2.0, "not a number": float("nan")}
+        {"r": -0.81, "figure only": 5.6, "not a number": 1.0},
+        {"r": -0.9, "new": 2.0, "not a number": float("nan")},
     )
     assert [(row.name, row.agrees) for row in rows] == [
         ("r", False),
@@ -116,7 +121,13 @@ def test_markdown_shows_text_as_it_is(text: str, escaped: str) -> None:
 
 
 def test_whole_numbers_have_no_decimals() -> None:
-    assert [figure(value, 5) for value in (31.0, 8192.0, -3.0, 0.5, None)] == ["31", "8,192", "−3", "0.50000", ""]
+    assert [figure(value, 5) for value in (31.0, 8192.0, -3.0, 0.5, None)] == [
+        "31",
+        "8,192",
+        "−3",
+        "0.50000",
+        "",
+    ]
     assert comparison({"n": 100.0}, {"n": 100.0})[0].reproduced == "100"
     near_one = comparison({"p": 1 - 8e-11}, {"p": 1 - 8e-11})[0]
     assert near_one.published == near_one.reproduced == "1 − 8.0 × 10⁻¹¹"
@@ -127,18 +138,24 @@ def test_whole_numbers_have_no_decimals() -> None:
     [
         (relation, {0.0141: "= 0.014", 2e-9: "< 0.0001", 1.0: "= 1", 0.9996: "> 0.99"}),
         (printed_decimals, {-0.81: 2, 62696.0: 0, 0.0001: 4, 80.0: 0, 0.9445249826020732: 6}),
-        (declared, {0.05: "0.05", -0.3: "−0.3", 1 - 0.95: "0.05", 1000.0: "1,000", -0.07039: "−0.0704"}),
+        (
+            declared,
+            {0.05: "0.05", -0.3: "−0.3", 1 - 0.95: "0.05", 1000.0: "1,000", -0.07039: "−0.0704"},
+        ),
         (
             first_sentences,
             {
-                "Pythia 1.4B has G = 0.9. The limit. The rest.": "Pythia 1.4B has G = 0.9. The limit.",
+                "Pythia 1.4B has G = 0.9. The limit. The "
+                "rest.": "Pythia 1.4B has G = 0.9. The limit.",
                 "Meta vs. Google, i.e. BERT. More. Rest.": "Meta vs. Google, i.e. BERT. More.",
                 "No stop": "No stop",
             },
         ),
     ],
 )
-def test_numbers_and_sentences_as_they_are_shown(function: Callable[[Any], Any], cases: dict[Any, Any]) -> None:
+def test_numbers_and_sentences_as_they_are_shown(
+    function: Callable[[Any], Any], cases: dict[Any, Any]
+) -> None:
     assert {given: function(given) for given in cases} == cases
 
 

@@ -1,4 +1,5 @@
-"""Calls that people type who know other libraries: refused in words, with a line that runs; and what a prompt shows."""
+"""Calls that people type who know other libraries: refused in words, with a line that runs; and
+what a prompt shows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 
 RNG = np.random.default_rng(4)
-DF = pd.DataFrame({"model": [f"m{i}" for i in range(20)], "lab": ["a", "b"] * 10, "layers": range(10, 30)})
+DF = pd.DataFrame(
+    {"model": [f"m{i}" for i in range(20)], "lab": ["a", "b"] * 10, "layers": range(10, 30)}
+)
 DF = DF.assign(gain=1 + 0.01 * DF["layers"] + RNG.normal(0, 0.01, 20))
 REFUSED = {
     'thermostats.features(model_id="gpt2")': "did you mean model?",
@@ -61,12 +64,17 @@ def test_a_call_with_other_arguments_is_refused_in_words(call: str, line: Fit) -
 
 
 def test_every_public_function_and_method_says_which_arguments_it_takes(line: Fit) -> None:
-    functions = {name: getattr(thermostats, name) for name in thermostats.__all__ if name != "__version__"}
+    functions = {
+        name: getattr(thermostats, name) for name in thermostats.__all__ if name != "__version__"
+    }
     fields = {field.name for field in dataclasses.fields(Fit)}
-    methods = {name: getattr(line, name) for name in dir(Fit) if name[0] != "_" and name not in fields}
+    methods = {
+        name: getattr(line, name) for name in dir(Fit) if name[0] != "_" and name not in fields
+    }
     for name, function in {**functions, **methods}.items():
         takes_any = inspect.isroutine(function) and any(
-            each.kind is each.VAR_KEYWORD for each in inspect.signature(function).parameters.values()
+            each.kind is each.VAR_KEYWORD
+            for each in inspect.signature(function).parameters.values()
         )
         if inspect.isroutine(function) and not takes_any:
             with pytest.raises(UsageError, match="no_such_argument"):
@@ -79,7 +87,9 @@ def test_lines_keep_what_was_asked_for(line: Fit) -> None:
         thermostats.fit_line(DF, "gain", covariate=["layers"], model="model", group="lab", seed=3)  # type: ignore[call-arg]
     step = refused.value.next_step
     fit = eval(step[step.index("thermostats.") :], {"thermostats": thermostats, "df": DF})  # noqa: S307
-    assert fit.seed == 3 and fit.params["slope on layers"] == pytest.approx(line.params["slope on layers"], abs=1e-3)
+    assert fit.seed == 3 and fit.params["slope on layers"] == pytest.approx(
+        line.params["slope on layers"], abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("name", ["quantities", "statements", "loo"])

@@ -1,8 +1,8 @@
 """Next steps run as they are pasted, in a folder with a space, or name what only the user knows.
 
-Of every refusal that any test meets `conftest.py` tries the lines, and that test fails where one does not run.
-Here are the joins and commands whose lines are held against what they should give, and lines that must be told from
-good ones.
+Of every refusal that any test meets `conftest.py` tries the lines, and that test fails where one
+does not run. Here are the joins and commands whose lines are held against what they should give,
+and lines that must be told from good ones.
 """
 
 from __future__ import annotations
@@ -27,10 +27,19 @@ from thermostats.errors import ThermostatsError, some_of, unknown
 from thermostats.next_steps import Code, call, command, file_read, written
 
 ROOT = Path(__file__).parents[1]
-FRAME = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "text": "p", "my gain": [1.1, 1.2, 0.9, 1.3]})
+FRAME = pd.DataFrame(
+    {"model": "a-1", "block": [1, 2, 3, 4], "text": "p", "my gain": [1.1, 1.2, 0.9, 1.3]}
+)
 NAMES = {"model": "model_id", "block": "layer", "text": "prompt_id", "my gain": "gain_block"}
 FIXED = {"source": "hooks", "position": "last"}
-MODEL = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 1_000_000}
+MODEL = {
+    "model_id": "a-1",
+    "heritage": "A",
+    "n_layers": 4,
+    "n_heads": 4,
+    "d_model": 64,
+    "n_params": 1_000_000,
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +60,17 @@ def folder(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 Spoil = Callable[[pd.DataFrame], pd.DataFrame]
 SPOILT: dict[str, tuple[Spoil, int]] = {
     "one wrong cell": (lambda df: df.assign(**{"my gain": ["x", 1.2, 0.9, 1.3]}), 3),
-    "an empty row before a wrong cell": (lambda df: df.assign(**{"my gain": [1.1, 1.2, "x", 1.3]}), 3),
+    "an empty row before a wrong cell": (
+        lambda df: df.assign(**{"my gain": [1.1, 1.2, "x", 1.3]}),
+        3,
+    ),
     "per cent": (lambda df: df.assign(**{"my gain": df["my gain"] * 100}), 4),
     "layers from 0": (lambda df: df.assign(block=df["block"] - 1), 4),
     "layers in texts": (lambda df: df.assign(block="block_" + df["block"].astype(str)), 4),
-    "a key twice": (lambda df: pd.concat([df, df.assign(**{"my gain": 1.0})], ignore_index=True), 4),
+    "a key twice": (
+        lambda df: pd.concat([df, df.assign(**{"my gain": 1.0})], ignore_index=True),
+        4,
+    ),
     "a space at the end": (lambda df: df.assign(text=["p", "p ", "p", "p"]), 4),
     "a column that says nothing": (lambda df: df.assign(note="x"), 4),
     "names that are no names": (
@@ -77,7 +92,8 @@ ASKED = [
     for source in SOURCES
     if source in ("frame", ".csv") or name in ("one wrong cell", "names that are no names")
 ]
-"""What is wrong with the rows, in a frame and a file; and every kind of rows, with a change of rows and of texts."""
+"""What is wrong with the rows, in a frame and a file; and every kind of rows, with a change of rows
+and of texts."""
 
 
 @pytest.mark.parametrize(("name", "source"), ASKED)
@@ -101,7 +117,7 @@ def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path)
     with pytest.raises(ThermostatsError) as refused:
         thermostats.join(given, **how)
     (line,) = code_in(refused.value.next_step)
-    done = eval(line, {"thermostats": thermostats, "pd": pd, "df": df})  # noqa: S307 - the line is ours
+    done = eval(line, {"thermostats": thermostats, "pd": pd, "df": df})  # noqa: S307
     assert {table.table: table.added for table in done}["layers"] == rows
     if name == "names that are no names":
         held = thermostats.load("layers", "eigene Zeilen", models=True)
@@ -113,7 +129,16 @@ def test_the_line_of_a_join_joins_the_rows(name: str, source: str, folder: Path)
     "words",
     [
         ["join", "meine Zeilen.csv", "--data", "eigene Zeilen"],
-        ["join", "Normen.csv", "--as", "hidden-states", "--constant", "position=last", "--data", "eigene Zeilen"],
+        [
+            "join",
+            "Normen.csv",
+            "--as",
+            "hidden-states",
+            "--constant",
+            "position=last",
+            "--data",
+            "eigene Zeilen",
+        ],
         ["forget", "--source", "hook", "--data", "eigene Zeilen"],
         ["set", "a-1", "My lab", "--data", "eigene Zeilen"],
         ["ls", "model", "--data", "eigene Zeilen"],
@@ -128,19 +153,34 @@ def test_the_command_of_a_refusal_runs_as_it_stands(words: list[str], folder: Pa
         thermostats.join(FRAME, **how)
     program = [sys.executable, "-m", "thermostats"]
     refused = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
-    assert refused.returncode == (1 if "Normen.csv" in words else 2), refused.stderr  # a damaged file is no wrong use
+    assert refused.returncode == (1 if "Normen.csv" in words else 2), (
+        refused.stderr
+    )  # a damaged file is no wrong use
     step = refused.stderr.partition("Next: ")[2]
     here = re.search(r"cat > .*\n(?:.*\n)*?END\nthermostats .*", step)
-    line = here[0] if here else re.search(r"(?:thermostats|python -c) .*", step)[0]  # type: ignore[index]
+    line = (
+        here[0]
+        if here
+        else re.search(
+            r"(?:thermostats|python -c) "
+            r".*",
+            step,
+        )[0]
+    )  # type: ignore[index]
     run = line.replace("thermostats join", f"{shlex.join(program)} join") if here else line
     run = re.sub(r"^thermostats", shlex.join(program), run)
     run = re.sub(r"^python", shlex.quote(sys.executable), run)
-    done = subprocess.run(run, shell=True, capture_output=True, text=True, check=False)  # noqa: S602 - the line is ours
+    done = subprocess.run(run, shell=True, capture_output=True, text=True, check=False)  # noqa: S602
     assert done.returncode == 0, f"{run}\n{done.stderr}"
 
 
 DF = pd.DataFrame(
-    {"model_id": list("abcdef"), "heritage": list("xxyyzz"), "gain": [1.1, 1.2, 0.9, 1.3, 1.0, 0.8], "x": range(6)}
+    {
+        "model_id": list("abcdef"),
+        "heritage": list("xxyyzz"),
+        "gain": [1.1, 1.2, 0.9, 1.3, 1.0, 0.8],
+        "x": range(6),
+    }
 )
 GOOD = (
     'thermostats.fit_line(df, "gain", "x")',
@@ -190,7 +230,10 @@ def test_a_line_that_does_not_run_is_named(step: str) -> None:
 def test_a_message_names_the_five_nearest_of_many() -> None:
     names = [f"column_{number}" for number in range(130)]
     assert some_of(names[:30]) == ", ".join(names[:30])
-    assert some_of(names, "column_77").startswith("column_77, ") and some_of(names, "x").count(", ") == 4
+    assert (
+        some_of(names, "column_77").startswith("column_77, ")
+        and some_of(names, "x").count(", ") == 4
+    )
     assert some_of(names, "column_77").endswith(" and 125 more")
     wide = pd.DataFrame({name: [1.0, 2.0] for name in names})
     for refuse in (
@@ -207,10 +250,25 @@ def _raise(error: Exception) -> None:
 
 
 def test_values_are_written_as_python_has_them() -> None:
-    values = [1, np.int64(1), np.float32(0.5), True, None, 'a "b"', Path("x y"), {"k": [1, (2,)]}, Code("df")]
+    values = [
+        1,
+        np.int64(1),
+        np.float32(0.5),
+        True,
+        None,
+        'a "b"',
+        Path("x y"),
+        {"k": [1, (2,)]},
+        Code("df"),
+    ]
     texts = ["1", "1", "0.5", "True", "None", '"a \\"b\\""', '"x y"', '{"k": [1, (2,)]}', "df"]
     assert [written(value) for value in values] == texts
     assert call("join", Code("df"), data="x y") == 'thermostats.join(df, data="x y")'
-    line = command("set", "m", "lab=My lab", data="x y", own=True, constant=["a=1", "b=2"], revision="")
+    line = command(
+        "set", "m", "lab=My lab", data="x y", own=True, constant=["a=1", "b=2"], revision=""
+    )
     assert line == "thermostats set m 'lab=My lab' --data 'x y' --own --constant a=1 --constant b=2"
-    assert file_read("a b.tsv") == 'pd.read_csv("a b.tsv", sep="\\t", dtype=str, keep_default_na=False)'
+    assert (
+        file_read("a b.tsv")
+        == 'pd.read_csv("a b.tsv", sep="\\t", dtype=str, keep_default_na=False)'
+    )

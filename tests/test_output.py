@@ -1,4 +1,5 @@
-"""Where output goes: to pipes that close early, to full disks, to machines that want JSON, to terminals."""
+"""Where output goes: to pipes that close early, to full disks, to machines that want JSON, to
+terminals."""
 
 from __future__ import annotations
 
@@ -25,7 +26,10 @@ def in_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
     """What a command shows on a terminal: standard output, standard error."""
     shown, said = (pty.openpty() for _ in range(2))
     process = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=shown[1], stderr=said[1], env={**os.environ, "TERM": "xterm", **environment}
+        [*COMMAND, *arguments],
+        stdout=shown[1],
+        stderr=said[1],
+        env={**os.environ, "TERM": "xterm", **environment},
     )
     for descriptor in (shown[1], said[1]):
         os.close(descriptor)
@@ -62,7 +66,9 @@ def test_a_reader_that_stops_gets_no_traceback(what: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("what", ["prompts", "columns"])
 def test_a_full_disk_gives_a_sentence(what: str) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*COMMAND, "ls", what], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(
+            [*COMMAND, "ls", what], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
     assert done.returncode == 1
     assert done.stderr == "thermostats: the output cannot be written: No space left on device.\n"
 
@@ -73,10 +79,17 @@ def test_a_full_disk_gives_a_sentence(what: str) -> None:
         (["ls", "model"], 2, "", "thermostats ls models"),
         (["chek"], 2, "", "did you mean 'check'?"),
         (["power", "--models", "3"], 2, "", "thermostats power --help"),
-        (["check", "--data", "nowhere"], 2, "nowhere", "begins it: thermostats measure MODEL --data nowhere"),
+        (
+            ["check", "--data", "nowhere"],
+            2,
+            "nowhere",
+            "begins it: thermostats measure MODEL --data nowhere",
+        ),
     ],
 )
-def test_a_refusal_is_json_too(arguments: list[str], code: int, where: str, words: str, tmp_path: Path) -> None:
+def test_a_refusal_is_json_too(
+    arguments: list[str], code: int, where: str, words: str, tmp_path: Path
+) -> None:
     done = command(*arguments, "--json", cwd=tmp_path)
     error = json.loads(done.stdout)["error"]
     assert (done.returncode, error["exit_code"], error["where"]) == (code, code, where)
@@ -95,20 +108,39 @@ def test_a_terminal_gets_a_table_and_a_next_step_a_pipe_neither() -> None:
 
 
 def test_findings_are_rounded_for_people_and_whole_in_json(tmp_path: Path) -> None:
-    numbers = {"estimate": -0.8784280431089985, "lower": -0.977812345, "upper": -0.45612345, "n_models": 123456}
+    numbers = {
+        "estimate": -0.8784280431089985,
+        "lower": -0.977812345,
+        "upper": -0.45612345,
+        "n_models": 123456,
+    }
     rows = table("findings", finding("C01", **numbers), finding("C04", finding="C04"))
     store.save(rows, "findings", tmp_path / "findings.csv")
     _, row = command("findings", "c01", "--out", tmp_path).stdout.splitlines()
-    assert row.split("\t") == ["C01", "claim", "supported", "", "x", "−0.88 [−0.98, −0.46]", "123456", "2"]
+    assert row.split("\t") == [
+        "C01",
+        "claim",
+        "supported",
+        "",
+        "x",
+        "−0.88 [−0.98, −0.46]",
+        "123456",
+        "2",
+    ]
     told, _ = json.loads(command("findings", "--out", tmp_path, "--json").stdout)
     assert (told["estimate"], told["lower"]) == (-0.8784280431089985, -0.977812345)
-    assert "−0.88 [−0.98, −0.46]" in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
+    assert (
+        "−0.88 [−0.98, −0.46]" in in_terminal("findings", "--out", str(tmp_path), COLUMNS="200")[0]
+    )
 
 
 def lines_at_80(*arguments: str) -> tuple[list[str], str]:
-    """Lines of a command on a terminal of 80 columns, without colours, and what it says on standard error."""
+    """Lines of a command on a terminal of 80 columns, without colours, and what it says on standard
+    error."""
     shown, said = in_terminal(*arguments, COLUMNS="80", NO_COLOR="1")
-    return [re.sub("\x1b\\[[0-9;]*m", "", line) for line in shown.replace("\r", "").splitlines()], said
+    return [
+        re.sub("\x1b\\[[0-9;]*m", "", line) for line in shown.replace("\r", "").splitlines()
+    ], said
 
 
 @pytest.mark.parametrize("what", ["models", "claims", "columns"])
@@ -140,12 +172,17 @@ def test_the_nearest_name_is_found_whatever_its_case() -> None:
 
 def test_wrong_rows_are_listed_up_to_ten() -> None:
     error = DataError("rows are wrong", rows=[f"row {n}" for n in range(12)], next_step="mend them")
-    assert str(error).splitlines()[1:] == [*(f"  row {n}" for n in range(10)), "  … and 2 more", "Next: mend them"]
+    assert str(error).splitlines()[1:] == [
+        *(f"  row {n}" for n in range(10)),
+        "  … and 2 more",
+        "Next: mend them",
+    ]
 
 
 @pytest.mark.slow
 def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
-    """One claim is through, fits of the other are under way, in another process or, on one core, in this one."""
+    """One claim is through, fits of the other are under way, in another process or, on one core, in
+    this one."""
     process = subprocess.Popen(
         [*COMMAND, "report", "C20", "C03", "--out", str(tmp_path / "report")],
         stderr=subprocess.PIPE,
@@ -159,5 +196,9 @@ def test_an_interrupted_report_says_so_and_nothing_else(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     told = process.stderr.read()
     assert process.wait(timeout=30) == 130
-    assert told == "\nthermostats: interrupted; every file is complete; the same command resumes where it stopped\n"
+    assert (
+        told
+        == "\nthermostats: interrupted; every file is complete; the same command resumes where it "
+        "stopped\n"
+    )
     assert "index.html" in command("report", "C20", "--out", tmp_path / "report").stdout

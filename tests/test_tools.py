@@ -36,15 +36,23 @@ def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(posteriors, "version", version)
     found = {check["name"]: check for check in tools.checks()}
-    assert (found["libraries"]["state"], found["libraries"]["advice"]) == (tools.BROKEN, "pip install nutpie")
+    assert (found["libraries"]["state"], found["libraries"]["advice"]) == (
+        tools.BROKEN,
+        "pip install nutpie",
+    )
     assert found["extra measure"]["state"] == tools.MISSING
     assert "pip install" in (advice := found["extra measure"]["advice"]) and "[measure]" in advice
     assert f"{len(store.load('models', store.shipped('data')))} models" in found["tables"]["found"]
 
 
-def test_doctor_tells_of_a_damaged_store_and_of_one_to_come(small_store: Path, tmp_path: Path) -> None:
+def test_doctor_tells_of_a_damaged_store_and_of_one_to_come(
+    small_store: Path, tmp_path: Path
+) -> None:
     state = {check["name"]: check["state"] for check in tools.checks(small_store)}
-    assert state["tables"] == {check["name"]: check["state"] for check in tools.checks(tmp_path / "mine")}["tables"]
+    assert (
+        state["tables"]
+        == {check["name"]: check["state"] for check in tools.checks(tmp_path / "mine")}["tables"]
+    )
     assert state["tables"] == tools.OK and not (tmp_path / "mine").exists()
     (small_store / "models.csv").write_text("nothing")
     done = command("doctor", "--data", small_store, "--json")
@@ -55,10 +63,18 @@ def test_doctor_tells_of_a_damaged_store_and_of_one_to_come(small_store: Path, t
 
 def test_citations_are_of_the_sources_in_use(small_store: Path) -> None:
     shipped = thermostats.citations()
-    assert re.findall(r"^@\w+\{(\w+),", shipped, re.MULTILINE)[:2] == ["thermostats", "delia2026thermodynamic"]
+    assert re.findall(r"^@\w+\{(\w+),", shipped, re.MULTILINE)[:2] == [
+        "thermostats",
+        "delia2026thermodynamic",
+    ]
     assert "10.5281/zenodo.18165365" in shipped
     assert f"version {importlib.metadata.version('pymc')}" in shipped
-    built_on = ("elhage2021mathematical", "hansen2019toward", "bodnar2022neural", "gardner2024transformers")
+    built_on = (
+        "elhage2021mathematical",
+        "hansen2019toward",
+        "bodnar2022neural",
+        "gardner2024transformers",
+    )
     assert [key for key in built_on if f"{{{key}," not in shipped] == []
     keys = [citation.key for citation in citing.cited(small_store)]
     assert "delia2026thermodynamic" not in keys and set(keys).isdisjoint(built_on)
@@ -66,14 +82,18 @@ def test_citations_are_of_the_sources_in_use(small_store: Path) -> None:
     assert keys[-1] == "source1"
     join(table("runs", run(source="thermostats", prompt_set="", prompt_sha="")), data=small_store)
     assert "transformers" in [citation.key for citation in citing.cited(small_store)]
-    assert thermostats.citations(small_store).count("{") == thermostats.citations(small_store).count("}")
+    assert thermostats.citations(small_store).count("{") == thermostats.citations(
+        small_store
+    ).count("}")
 
 
 @pytest.mark.slow
 def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
     path = new_claim("Depth helps!", tmp_path / "mine")
     assert path.name == "u01_depth_helps.py"
-    result = report(analyses=tmp_path / "mine", claims=["u01"], out=tmp_path / "report", processes=1)
+    result = report(
+        analyses=tmp_path / "mine", claims=["u01"], out=tmp_path / "report", processes=1
+    )
     assert result.ok, result
     page = (tmp_path / "report" / "u01" / "index.html").read_text()
     assert "Depth helps" in page
@@ -114,37 +134,62 @@ def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
     own = _with_own_prompts(tmp_path / "own")
     path = new_heritage(folder=tmp_path / "mine")
     assert path.name == "u01_heritage_with_my_models.py"
-    result = report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", processes=1)
+    result = report(
+        ["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", processes=1
+    )
     assert result.ok, result
-    at_all, beyond, finding = json.loads((tmp_path / "report" / "u01" / "findings.json").read_text())["findings"]
-    assert "Does the lab matter at all?" in at_all["plain"] and "beyond shape and size?" in beyond["plain"]
-    shipped, study = gain_rows("penultimate_gain"), gain_rows("penultimate_gain", source=[HUNT, PYTHIA])
+    at_all, beyond, finding = json.loads(
+        (tmp_path / "report" / "u01" / "findings.json").read_text()
+    )["findings"]
+    assert (
+        "Does the lab matter at all?" in at_all["plain"]
+        and "beyond shape and size?" in beyond["plain"]
+    )
+    shipped, study = (
+        gain_rows("penultimate_gain"),
+        gain_rows("penultimate_gain", source=[HUNT, PYTHIA]),
+    )
     shipped = shipped[(shipped["heritage"] != "") & (shipped["model_id"] != "karpathy/stories260K")]
     assert finding["n_models"] == shipped["model_id"].nunique() + 2
-    assert {one["n_heritages"] for one in (at_all, beyond, finding)} == {shipped["heritage"].nunique() + 1}
+    assert {one["n_heritages"] for one in (at_all, beyond, finding)} == {
+        shipped["heritage"].nunique() + 1
+    }
     notes = " ".join(finding["notes"])
     others = shipped["model_id"].nunique() - study["model_id"].nunique()
     assert f"From the study's files: 22 models; others that ship: {others}; yours: 2." in notes
     assert "Yours: own/one, own/two." in notes
     assert "names no lab: own/three." in notes
-    assert "StabilityAI, TII" in next(note for note in finding["notes"] if note.startswith("Labs with only one model"))
+    assert "StabilityAI, TII" in next(
+        note for note in finding["notes"] if note.startswith("Labs with only one model")
+    )
     page = (tmp_path / "report" / "u01" / "index.html").read_text()
     for panel in ("variance-shares", "orders", "labs", "posterior", "prior-to-posterior"):
         assert (tmp_path / "report" / "u01" / f"posterior-order-{panel}.svg").is_file()
     assert "Own lab" in page and "karpathy/stories260K" not in page
-    assert report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
+    assert report(
+        ["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True
+    ).ok
     again = {"layer": 2, "prompt_id": "a", "gain_block": 1.3, "position": "last", "source": "again"}
-    join(pd.DataFrame([{**again, "model_id": "own/three", "prompt_set": "own"}]), table="layers", data=own)
-    assert not report(["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True).ok
+    join(
+        pd.DataFrame([{**again, "model_id": "own/three", "prompt_set": "own"}]),
+        table="layers",
+        data=own,
+    )
+    assert not report(
+        ["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", check=True
+    ).ok
 
 
 @pytest.mark.slow
-def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: Path, tmp_path: Path) -> None:
+def test_the_template_of_heritage_says_how_many_models_are_too_few(
+    small_store: Path, tmp_path: Path
+) -> None:
     path = new_heritage("My own", tmp_path)
     done = command(path, "--details", THERMOSTATS_DATA=small_store)
     assert "NEEDS MEASUREMENT" in done.stdout
-    assert "the tables hold 1 comparable base model of 1 lab. At least two labs and 14 models" in " ".join(
-        done.stdout.split()
+    assert (
+        "the tables hold 1 comparable base model of 1 lab. At least two labs and 14 models"
+        in " ".join(done.stdout.split())
     )
     path.write_text(path.read_text().replace('GAIN = "penultimate_gain"', 'GAIN = "normed_gain"'))
     done = command(path, THERMOSTATS_DATA=small_store)
@@ -153,10 +198,15 @@ def test_the_template_of_heritage_says_how_many_models_are_too_few(small_store: 
 
 
 def _with_own_prompts(folder: Path) -> Path:
-    """A store with two models of a lab of their own and one of no lab, on two prompts; one does not say it is base."""
+    """A store with two models of a lab of their own and one of no lab, on two prompts; one does not
+    say it is base."""
     prompts = pd.DataFrame({"prompt_set": "own", "prompt_id": ["a", "b"], "text": ["Hello", "Bye"]})
     join(prompts, table="prompts", data=folder)
-    models = [model("own/one", "Own lab", 3), {**model("own/two", "Own lab", 4), "variant": ""}, model("own/three", "")]
+    models = [
+        model("own/one", "Own lab", 3),
+        {**model("own/two", "Own lab", 4), "variant": ""},
+        model("own/three", ""),
+    ]
     join(table("models", *models), table="models", data=folder)
     whole = {"source": "own hooks", "prompt_set": "own", "position": "last"}
     rows = [
@@ -209,7 +259,9 @@ def test_letters_of_a_name_lose_their_accents_and_no_letter_is_lost(
 
 def test_a_name_without_latin_letters_is_refused(tmp_path: Path) -> None:
     for name in ("!?", "глубина", "深さ", "\u0308", "–"):
-        with pytest.raises(UsageError, match=r"no letters.*words in Latin letters, such as depth-helps"):
+        with pytest.raises(
+            UsageError, match=r"no letters.*words in Latin letters, such as depth-helps"
+        ):
             new_claim(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -222,22 +274,37 @@ def test_the_package_lists_its_functions_and_no_other_name() -> None:
 
 @pytest.mark.slow
 def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> None:
-    """On 15 models of one's own only these; without any, all that ship: tests, rates, and who is left out."""
+    """On 15 models of one's own only these; without any, all that ship: tests, rates, and who is
+    left out."""
     rng, labs = np.random.default_rng(1), np.repeat(list("ABCDE"), 3)
-    facts = {"model_id": [f"own-{i}" for i in range(15)], "heritage": labs, "n_layers": np.tile([8, 16, 32], 5)}
+    facts = {
+        "model_id": [f"own-{i}" for i in range(15)],
+        "heritage": labs,
+        "n_layers": np.tile([8, 16, 32], 5),
+    }
     gain = np.exp(np.repeat(rng.normal(0, 0.2, 5), 3) + rng.normal(0, 0.02, 15))
-    rows = pd.DataFrame({**facts, "n_heads": 8, "d_model": 512, "n_params": 10**8, "penultimate_gain": gain})
+    rows = pd.DataFrame(
+        {**facts, "n_heads": 8, "d_model": 512, "n_params": 10**8, "penultimate_gain": gain}
+    )
     columns = {name: name for name in rows}
     join(rows, mapping={"columns": columns, "constants": {"source": "mine"}}, data=tmp_path / "own")
-    found = json.loads(command("new", "heritage", "--json", "--data", tmp_path / "own", cwd=tmp_path).stdout)
+    found = json.loads(
+        command("new", "heritage", "--json", "--data", tmp_path / "own", cwd=tmp_path).stdout
+    )
     answer = found["first_answer"]
     assert (answer["whose"], len(answer["models"]), answer["labs"]) == ("your", 15, 5)
     assert [each["p"] < 1e-3 for each in answer["questions"]] == [True, True]
-    assert all(each["false"] <= 0.05 + 4 * (0.05 * 0.95 / 200) ** 0.5 for each in answer["questions"])
+    assert all(
+        each["false"] <= 0.05 + 4 * (0.05 * 0.95 / 200) ** 0.5 for each in answer["questions"]
+    )
     last = rows.rename(columns={"penultimate_gain": "last_gain"})
     how = {"columns": {name: name for name in last}, "constants": {"source": "mine"}}
     join(last, mapping=how, data=tmp_path / "last")
-    made = json.loads(command("new", "heritage", "last", "--json", "--data", tmp_path / "last", cwd=tmp_path).stdout)
+    made = json.loads(
+        command(
+            "new", "heritage", "last", "--json", "--data", tmp_path / "last", cwd=tmp_path
+        ).stdout
+    )
     assert (made["first_answer"]["gain"], len(made["first_answer"]["models"])) == ("last_gain", 15)
     assert 'GAIN = "last_gain"' in (tmp_path / made["path"]).read_text()
     said = command("new", "heritage", "again", cwd=tmp_path).stdout

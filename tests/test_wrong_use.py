@@ -1,4 +1,5 @@
-"""What is wrong, and what there is, is said without anything large loaded, so that nobody waits seconds for it."""
+"""What is wrong, and what there is, is said without anything large loaded, so that nobody waits
+seconds for it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ for arguments in cases:
         assert "Traceback" not in said.getvalue() and bool(out.getvalue()) == (not end.code), arguments
         told.append([end.code, said.getvalue(), [name for name in large if name in sys.modules]])
 print(json.dumps(told))
-"""
+"""  # noqa: E501
 CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "Next: thermostats ls models"),
@@ -39,7 +40,10 @@ CASES = [
     ("ls columns modells", "did you mean models?"),
     ("ls columns feature", "did you mean features?"),
     ("ls models runs", "thermostats ls columns runs"),
-    ("ls models gpt2", "only columns are listed by table: got models gpt2. Next: thermostats ls models"),
+    (
+        "ls models gpt2",
+        "only columns are listed by table: got models gpt2. Next: thermostats ls models",
+    ),
     ("ls models --data nowhere", "begins it: thermostats measure MODEL --data nowhere"),
     ("ls runs --own", "thermostats ls runs --own --data mine"),
     ("measur my-model", "thermostats measure my-model"),
@@ -95,15 +99,24 @@ TABLES_READ = [
     ("measure ./nowhere --data mine", "thermostats ls models --paths"),
     ("measure a/b/c/d --data mine", "hub id"),
 ]
-"""Told with a design, the tables' columns or the hub's names of models, which take less than a second to load."""
+"""Told with a design, the tables' columns or the hub's names of models, which take less than a
+second to load."""
 NEEDED = {"huggingface_hub", "numpy", "pandas"}
 
 
-def told(cases: list[list[str]], large: list[str], folder: Path) -> list[tuple[int, str, list[str]]]:
-    """Of each command in one process: its exit code, standard error, and the large libraries loaded by then."""
+def told(
+    cases: list[list[str]], large: list[str], folder: Path
+) -> list[tuple[int, str, list[str]]]:
+    """Of each command in one process: its exit code, standard error, and the large libraries loaded
+    by then."""
     asked = json.dumps([cases, large])
     done = subprocess.run(
-        [sys.executable, "-c", ASKED], input=asked, capture_output=True, text=True, check=True, cwd=folder
+        [sys.executable, "-c", ASKED],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
     )
     found: list[tuple[int, str, list[str]]] = json.loads(done.stdout)
     return found
@@ -114,7 +127,9 @@ def test_wrong_use_is_told_before_anything_large_is_loaded(tmp_path: Path) -> No
     found = told([words.split() for words, _ in cases], LARGE, tmp_path)
     for (arguments, words), (code, said, loaded) in zip(cases, found, strict=True):
         assert (code, words in said) == (2, True), f"{arguments}: {code} {said}"
-        assert set(loaded) <= (NEEDED if (arguments, words) in TABLES_READ else set()), f"{arguments} loads {loaded}"
+        assert set(loaded) <= (NEEDED if (arguments, words) in TABLES_READ else set()), (
+            f"{arguments} loads {loaded}"
+        )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -129,7 +144,9 @@ def test_what_there_is_is_listed_with_nothing_larger_than_tables(tmp_path: Path)
         assert (code, set(loaded) - {"numpy", "jinja2", "pandas"}) == (0, set()), case
 
 
-@pytest.mark.parametrize("name", [name for name in thermostats.__all__ if not name.startswith("__")])
+@pytest.mark.parametrize(
+    "name", [name for name in thermostats.__all__ if not name.startswith("__")]
+)
 def test_an_argument_that_is_missing_is_named(name: str) -> None:
     """With the function, before anything is done, and with a call to paste."""
     function = getattr(thermostats, name)
@@ -137,8 +154,14 @@ def test_an_argument_that_is_missing_is_named(name: str) -> None:
         return
     parameters = inspect.signature(function).parameters.values()
     several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
-    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in several]
+    needed = [
+        each.name for each in parameters if each.default is each.empty and each.kind not in several
+    ]
     if needed:
-        with pytest.raises(UsageError, match=f"{name}.* missing .* argument.*{needed[0]}") as refused:
+        with pytest.raises(
+            UsageError, match=f"{name}.* missing .* argument.*{needed[0]}"
+        ) as refused:
             function()
-        assert re.match(rf"thermostats\.{name}\((df|{needed[0].upper()})\b", refused.value.next_step)
+        assert re.match(
+            rf"thermostats\.{name}\((df|{needed[0].upper()})\b", refused.value.next_step
+        )

@@ -116,14 +116,16 @@ def __getattr__(name: str) -> Any:
     if name == _CALLED:
         return import_module(f"{__name__}.{_CALLED}")
     if name not in _HOME:
-        from thermostats.errors import nearest  # noqa: PLC0415 - as above
+        from thermostats.errors import nearest  # noqa: PLC0415
 
-        step = _INSTEAD.get(name) or (f"thermostats.{near}" if (near := nearest(name, _HOME)) else "")
+        step = _INSTEAD.get(name) or (
+            f"thermostats.{near}" if (near := nearest(name, _HOME)) else ""
+        )
         what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
     public = getattr(import_module(_HOME[name]), name)
     if isfunction(public):
-        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
+        from thermostats.next_steps import in_words  # noqa: PLC0415
 
         public = in_words(public)
         public.__module__, public.__qualname__ = __name__, name  # where pickle finds it

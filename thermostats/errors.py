@@ -8,7 +8,9 @@ from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
-HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+HIDDEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]"
+)
 """Characters that a terminal obeys, turns around or does not show, and halves of characters."""
 SHOWN = 10
 """Wrong rows that a message lists."""
@@ -21,9 +23,10 @@ SHOWN_OF = 60
 class ThermostatsError(Exception):
     """The thing asked for failed; the command line exits with 1.
 
-    The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out. `rows`: what is wrong row
-    by row, of which the message lists the first. `remedy`: what would let rows pass that were joined
-    (`tables/remedies.py`). `options`: an option and its value with which the same command would pass.
+    The message reads ``what (where): got …; allowed …. Next: …``; empty parts are left out. `rows`:
+    what is wrong row by row, of which the message lists the first. `remedy`: what would let rows
+    pass that were joined (`tables/remedies.py`). `options`: an option and its value with which the
+    same command would pass.
     """
 
     exit_code = 1
@@ -41,10 +44,22 @@ class ThermostatsError(Exception):
         options: Sequence[str] = (),
     ) -> None:
         self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
-        self.allowed, self.next_step, self.rows = visible(allowed), visible(next_step), tuple(map(visible, rows))
+        self.allowed, self.next_step, self.rows = (
+            visible(allowed),
+            visible(next_step),
+            tuple(map(visible, rows)),
+        )
         self.remedy, self.options = remedy, tuple(options)
-        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(self.allowed)
-        message = self.what + f" ({self.where})" * bool(self.where) + ": " * bool(details) + "; ".join(details) + "."
+        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(
+            self.allowed
+        )
+        message = (
+            self.what
+            + f" ({self.where})" * bool(self.where)
+            + ": " * bool(details)
+            + "; ".join(details)
+            + "."
+        )
         message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])
         message += f"\n  … and {len(self.rows) - SHOWN} more" * (len(self.rows) > SHOWN)
         gap = "\n" if self.rows else " "
@@ -53,7 +68,12 @@ class ThermostatsError(Exception):
     def ending_in(self, next_step: str) -> Self:
         """The same error with another next step."""
         return type(self)(
-            self.what, where=self.where, got=self.got, allowed=self.allowed, next_step=next_step, rows=self.rows
+            self.what,
+            where=self.where,
+            got=self.got,
+            allowed=self.allowed,
+            next_step=next_step,
+            rows=self.rows,
         )
 
 
@@ -68,16 +88,19 @@ class DataError(ThermostatsError):
 
 
 class TransientError(ThermostatsError):
-    """The machine or the network was at fault, not what was asked for: the same may succeed when tried again."""
+    """The machine or the network was at fault, not what was asked for: the same may succeed when
+    tried again."""
 
 
 def visible(text: str) -> str:
-    """Text with hidden characters escaped, so that a name from a file cannot write on a terminal."""
+    """Text with hidden characters escaped, so that a name from a file cannot write on a
+    terminal."""
     return HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
-    """A next step that names the nearest of what is allowed, whatever its case; `otherwise` where none is near."""
+    """A next step that names the nearest of what is allowed, whatever its case; `otherwise` where
+    none is near."""
     near = nearest(got, allowed)
     return f"did you mean {near}?" if near else otherwise
 
@@ -90,17 +113,21 @@ def nearest(got: str, allowed: Iterable[str]) -> str:
 
 
 def some_of(names: Iterable[object], near: object = "") -> str:
-    """Names for a message: all where they are few, else the five nearest to one and how many more."""
+    """Names for a message: all where they are few, else the five nearest to one and how many
+    more."""
     every = [str(name) for name in names]
     if len(every) <= MOST_NAMED:
         return ", ".join(every)
     wanted = str(near).casefold()
-    ordered = sorted(every, key=lambda name: -SequenceMatcher(None, wanted, name.casefold()).ratio())
+    ordered = sorted(
+        every, key=lambda name: -SequenceMatcher(None, wanted, name.casefold()).ratio()
+    )
     return f"{', '.join(ordered[:NEAREST])} and {len(every) - NEAREST} more"
 
 
 def install(extra: str) -> str:
-    """The line that installs an extra: of the checkout that this package is run from, else from an index."""
+    """The line that installs an extra: of the checkout that this package is run from, else from an
+    index."""
     root = Path(__file__).parents[1]
     if (root / "pyproject.toml").is_file():
         return f"pip install -e '{root}[{extra}]'"
@@ -115,11 +142,19 @@ def not_installed(
 
 
 def unknown(
-    what: str, got: object, allowed: Iterable[str], *, where: object = "", otherwise: str = "", line: str = ""
+    what: str,
+    got: object,
+    allowed: Iterable[str],
+    *,
+    where: object = "",
+    otherwise: str = "",
+    line: str = "",
 ) -> UsageError:
-    """The error for a name that is none of those allowed; its next step is the nearest of them, else `otherwise`.
+    """The error for a name that is none of those allowed; its next step is the nearest of them,
+    else `otherwise`.
 
-    line: a call in which {} is a name, printed with the nearest one, or with the first where none is near.
+    line: a call in which {} is a name, printed with the nearest one, or with the first where none
+    is near.
     """
     names = list(allowed)
     step = did_you_mean(str(got), names, otherwise)

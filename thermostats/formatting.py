@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 MINUS = "\u2212"
 SIGNIFICANT = 3
 MOST_DIGITS = 6
-"""Digits to which published figures are compared that were stored, not printed: what single precision keeps."""
+"""Digits to which published figures are compared that were stored, not printed: what single
+precision keeps."""
 WHOLE = 1e7
 """Whole numbers below this are shown in full."""
 SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -33,7 +34,8 @@ class Compared(NamedTuple):
 
 
 def number(value: float | None, significant: int = SIGNIFICANT) -> str:
-    """A number to `significant` digits with a true minus sign; powers of ten where it is very large or small."""
+    """A number to `significant` digits with a true minus sign; powers of ten where it is very large
+    or small."""
     if value is None or math.isnan(value):
         return ""
     if math.isinf(value):
@@ -41,7 +43,9 @@ def number(value: float | None, significant: int = SIGNIFICANT) -> str:
     if value and not 1e-4 <= abs(value) < 1e7:
         mantissa, exponent = f"{value:.{significant - 1}e}".split("e")
         return f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPT)}".replace("-", MINUS)
-    decimals = max(0, significant - 1 - int(f"{value:.{significant - 1}e}".split("e")[1])) if value else 0
+    decimals = (
+        max(0, significant - 1 - int(f"{value:.{significant - 1}e}".split("e")[1])) if value else 0
+    )
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
@@ -53,8 +57,8 @@ def range_text(lower: float | None, upper: float | None) -> str:
 def with_interval(value: float | None, lower: float | None, upper: float | None) -> str:
     """A value and its interval to the decimals that its error supports: `0.12 [0.03, 0.20]`.
 
-    That is two significant digits of half the interval's width, and as many as tell its ends from zero. Without an
-    interval the value has `SIGNIFICANT` digits.
+    That is two significant digits of half the interval's width, and as many as tell its ends from
+    zero. Without an interval the value has `SIGNIFICANT` digits.
     """
     if lower is None or upper is None:
         return number(value)
@@ -65,7 +69,11 @@ def with_interval(value: float | None, lower: float | None, upper: float | None)
     first = max((-math.floor(math.log10(abs(end))) for end in (lower, upper) if end), default=0)
     decimals = max(0, enough, min(first, enough + 2))
     interval = f"[{_rounded(lower, decimals)}, {_rounded(upper, decimals)}]"
-    return interval if value is None or math.isnan(value) else f"{_rounded(value, decimals)} {interval}"
+    return (
+        interval
+        if value is None or math.isnan(value)
+        else f"{_rounded(value, decimals)} {interval}"
+    )
 
 
 def estimate_range(estimate: Any) -> str:
@@ -75,12 +83,17 @@ def estimate_range(estimate: Any) -> str:
 
 def estimate_text(estimate: Any) -> str:
     """Estimate, interval, and the interval's kind and level."""
-    kind = f", {estimate.interval}" if range_text(estimate.lower, estimate.upper) and estimate.interval else ""
+    kind = (
+        f", {estimate.interval}"
+        if range_text(estimate.lower, estimate.upper) and estimate.interval
+        else ""
+    )
     return estimate_range(estimate) + kind
 
 
 def probability_text(estimate: Any) -> str:
-    """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p < 0.0001`."""
+    """Probability with its kind; a p-value as `p = 0.014`, `one-sided p = 0.014` or `p <
+    0.0001`."""
     if estimate.p is None:
         return ""
     if is_p_value(estimate.p_kind):
@@ -102,7 +115,8 @@ def relation(p: float) -> str:
 
 
 def chance(p: float) -> str:
-    """A posterior probability to three decimals; no finite number of draws shows 0 or 1: `< 0.001`, `> 0.999`."""
+    """A posterior probability to three decimals; no finite number of draws shows 0 or 1: `< 0.001`,
+    `> 0.999`."""
     return "< 0.001" if p < 0.001 else "> 0.999" if p > 0.999 else f"{p:.3f}"
 
 
@@ -120,12 +134,18 @@ def figure(value: float | None, significant: int = SIGNIFICANT) -> str:
 
 
 def declared(value: float) -> str:
-    """A number that somebody chose, as it was chosen: 0.05, −0.3, 1,000; of others `SIGNIFICANT` digits."""
-    return f"{value:,.0f}".replace("-", MINUS) if not value % 1 else f"{value:.{SIGNIFICANT}g}".replace("-", MINUS)
+    """A number that somebody chose, as it was chosen: 0.05, −0.3, 1,000; of others `SIGNIFICANT`
+    digits."""
+    return (
+        f"{value:,.0f}".replace("-", MINUS)
+        if not value % 1
+        else f"{value:.{SIGNIFICANT}g}".replace("-", MINUS)
+    )
 
 
 def printed_decimals(value: float) -> int:
-    """Decimals of a figure as it was printed: 2 for -0.81, 0 for 62696, at most `MOST_DIGITS` significant digits."""
+    """Decimals of a figure as it was printed: 2 for -0.81, 0 for 62696, at most `MOST_DIGITS`
+    significant digits."""
     digits = Decimal(repr(float(value))).normalize()
     exponent = digits.as_tuple().exponent
     decimals = max(0, -exponent) if isinstance(exponent, int) else 0
@@ -133,7 +153,8 @@ def printed_decimals(value: float) -> int:
 
 
 def agrees(name: str, published: float, reproduced: float) -> bool:
-    """True where the recomputed figure rounds to the published one, or keeps to it where it is a bound."""
+    """True where the recomputed figure rounds to the published one, or keeps to it where it is a
+    bound."""
     if name.rstrip().endswith(("<", "≤")):
         return bool(reproduced <= published)
     if name.rstrip().endswith((">", "≥")):
@@ -143,7 +164,8 @@ def agrees(name: str, published: float, reproduced: float) -> bool:
 
 
 def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) -> list[Compared]:
-    """Every published figure with the recomputed one, in the order given; then figures that were only recomputed."""
+    """Every published figure with the recomputed one, in the order given; then figures that were
+    only recomputed."""
     rows = []
     for name, value in published.items():
         decimals = printed_decimals(value)
@@ -151,9 +173,18 @@ def comparison(published: Mapping[str, float], reproduced: Mapping[str, float]) 
         is_number = not math.isnan(other)
         recomputed = _finer(other, decimals) if is_number else ""
         rows.append(
-            Compared(name, _fixed(value, decimals), recomputed, agrees(name, value, other) if is_number else None)
+            Compared(
+                name,
+                _fixed(value, decimals),
+                recomputed,
+                agrees(name, value, other) if is_number else None,
+            )
         )
-    rows += [Compared(name, "", figure(value, 4), None) for name, value in reproduced.items() if name not in published]
+    rows += [
+        Compared(name, "", figure(value, 4), None)
+        for name, value in reproduced.items()
+        if name not in published
+    ]
     return rows
 
 
@@ -184,12 +215,16 @@ def plural(count: int, noun: str) -> str:
 
 def first_sentences(text: str, most: int = 2) -> str:
     """Text up to its full stop number `most` that ends a sentence."""
-    ends = [match.end() for match in re.finditer(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)]
+    ends = [
+        match.end()
+        for match in re.finditer(r"(?<!\bvs)(?<!\bcf)(?<!\.[a-z])[.!?](?=\s+[A-Z“‘(])", text)
+    ]
     return text[: ends[most - 1]] if len(ends) >= most else text
 
 
 def markdown(value: object) -> str:
-    """Text for Markdown that shows as it is, on one line: markup, HTML, table bars and mathematics escaped."""
+    """Text for Markdown that shows as it is, on one line: markup, HTML, table bars and mathematics
+    escaped."""
     text = " ".join(str(value).split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*\[\]|$~])", r"\\\1", text)
@@ -200,7 +235,11 @@ def markdown(value: object) -> str:
 def _fixed(value: float, decimals: int) -> str:
     if 0 < 1 - value < 10.0**-MOST_DIGITS:
         return f"1 {MINUS} {number(1 - value, 2)}"
-    return number(value) if value and abs(value) < 1e-4 else f"{value:,.{decimals}f}".replace("-", MINUS)
+    return (
+        number(value)
+        if value and abs(value) < 1e-4
+        else f"{value:,.{decimals}f}".replace("-", MINUS)
+    )
 
 
 def _rounded(value: float, decimals: int) -> str:
@@ -208,7 +247,8 @@ def _rounded(value: float, decimals: int) -> str:
 
 
 def _finer(value: float, decimals: int) -> str:
-    """Two digits more than the published figure, and enough to tell it from zero; whole numbers as they are."""
+    """Two digits more than the published figure, and enough to tell it from zero; whole numbers as
+    they are."""
     if not decimals and not value % 1:
         return _fixed(value, 0)
     text = _fixed(value, decimals + 2)

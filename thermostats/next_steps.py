@@ -1,4 +1,5 @@
-"""Next steps as code: calls of this package, filled in so that a line runs as it is pasted, in Python or in a shell."""
+"""Next steps as code: calls of this package, filled in so that a line runs as it is pasted, in
+Python or in a shell."""
 
 from __future__ import annotations
 
@@ -23,7 +24,13 @@ T = TypeVar("T")
 SHELL: ContextVar[bool] = ContextVar("SHELL", default=False)
 """Whether lines are for a shell."""
 PROGRAM = "thermostats"
-OF_OTHERS = {"hdi_prob": "level", "ci_prob": "level", "prob": "level", "random_seed": "seed", "x": "covariates"}
+OF_OTHERS = {
+    "hdi_prob": "level",
+    "ci_prob": "level",
+    "prob": "level",
+    "random_seed": "seed",
+    "x": "covariates",
+}
 OF_OTHERS |= {
     "error": "se",
     "y": "outcome",
@@ -57,7 +64,8 @@ LEFT_OUT = Code("")
 
 @dataclass(frozen=True, kw_only=True)
 class CallMade:
-    """The call that is being made: a function of this package and its arguments by name, its rows first."""
+    """The call that is being made: a function of this package and its arguments by name, its rows
+    first."""
 
     function: str
     arguments: Mapping[str, Any]
@@ -66,7 +74,8 @@ class CallMade:
     """What the rows are called in its lines."""
 
     def line(self, rows: Code | None = None, **changed: Any) -> str:
-        """The call with other rows or arguments. What cannot be written is called as its argument is."""
+        """The call with other rows or arguments. What cannot be written is called as its argument
+        is."""
         first, *_ = self.signature.parameters
         usual = {name: each.default for name, each in self.signature.parameters.items()}
         new = {
@@ -75,8 +84,13 @@ class CallMade:
             if name in self.arguments or (name in usual and not _same(value, usual[name]))
         }
         stated = {**self.arguments, **new, first: rows or Code(self.rows)}
-        ordered = [name for name in self.signature.parameters if stated.get(name, LEFT_OUT) is not LEFT_OUT]
-        words = {name: value if _can_be_written(value := stated[name]) else Code(name) for name in ordered}
+        ordered = [
+            name for name in self.signature.parameters if stated.get(name, LEFT_OUT) is not LEFT_OUT
+        ]
+        words = {
+            name: value if _can_be_written(value := stated[name]) else Code(name)
+            for name in ordered
+        }
         unnamed = []
         for name, parameter in self.signature.parameters.items():
             if name not in words or parameter.kind is parameter.KEYWORD_ONLY:
@@ -111,7 +125,8 @@ def argument(name: str) -> Any:
 
 
 def in_words(function: Callable[P, T], of: str = "", name: str = "") -> Callable[P, T]:
-    """A function whose call with arguments that it has not, or without one that it needs, is a UsageError in words.
+    """A function whose call with arguments that it has not, or without one that it needs, is a
+    UsageError in words.
 
     of: what a method is of, in lines. name: what it is called by, where that is not its own name.
     """
@@ -129,9 +144,15 @@ def in_words(function: Callable[P, T], of: str = "", name: str = "") -> Callable
 
 
 def misused(
-    name: str, signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError, of: str = ""
+    name: str,
+    signature: Signature,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    error: TypeError,
+    of: str = "",
 ) -> UsageError:
-    """What is wrong with the arguments of a call, and the call with those that it has, under the names it has.
+    """What is wrong with the arguments of a call, and the call with those that it has, under the
+    names it has.
 
     of: what a method is of, such as `fit`.
     """
@@ -140,13 +161,27 @@ def misused(
     strange = [word for word in kwargs if word not in names]
     free = [each for each in names if each not in kwargs]
     meant = {word: near for word in strange if (near := _meant(word, free))}
-    arguments |= {meant.get(word, word): value for word, value in kwargs.items() if word in names or word in meant}
+    arguments |= {
+        meant.get(word, word): value
+        for word, value in kwargs.items()
+        if word in names or word in meant
+    }
     for word, value in arguments.items():
-        arguments[word] = value if _can_be_written(value) else Code("df" if _is_table(value) else word)
+        arguments[word] = (
+            value if _can_be_written(value) else Code("df" if _is_table(value) else word)
+        )
     parameters = {word: signature.parameters[word] for word in names}
-    needed = [word for word, each in parameters.items() if each.default is each.empty and each.kind not in MANY]
+    needed = [
+        word
+        for word, each in parameters.items()
+        if each.default is each.empty and each.kind not in MANY
+    ]
     named = {word: _placeholder(word, parameters[word], first=word == names[0]) for word in needed}
-    arguments = {word: arguments.get(word, named.get(word)) for word in names if word in arguments or word in needed}
+    arguments = {
+        word: arguments.get(word, named.get(word))
+        for word in names
+        if word in arguments or word in needed
+    }
     unnamed = []
     for word in names:
         if word not in arguments or signature.parameters[word].kind is Parameter.KEYWORD_ONLY:
@@ -154,10 +189,14 @@ def misused(
         unnamed.append(arguments.pop(word))
     line = call(name, *unnamed, **arguments)
     gone = [word for word in strange if word not in meant]
-    hints = [f"did you mean {near}?" for near in meant.values()] + [f"without {', '.join(gone)}:"] * bool(gone)
+    hints = [f"did you mean {near}?" for near in meant.values()] + [
+        f"without {', '.join(gone)}:"
+    ] * bool(gone)
     return UsageError(
         f"{name} cannot be called so",
-        got=", ".join([*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]),
+        got=", ".join(
+            [*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]
+        ),
         allowed=", ".join(names),
         next_step=" ".join([*hints, f"{of}.{line.removeprefix(f'{PROGRAM}.')}" if of else line]),
     )
@@ -171,7 +210,11 @@ def _meant(word: str, names: Sequence[str]) -> str:
 def methods_in_words(kind: type[T]) -> type[T]:
     """A class of fits whose methods are called as `in_words` has it."""
     for name, method in list(vars(kind).items()):
-        if inspect.isfunction(method) and not name.startswith("_") and name not in kind.__annotations__:
+        if (
+            inspect.isfunction(method)
+            and not name.startswith("_")
+            and name not in kind.__annotations__
+        ):
             setattr(kind, name, in_words(method, of="fit"))
     return kind
 
@@ -210,14 +253,19 @@ def lines_for_a_shell() -> Iterator[None]:
 
 
 def call(function: str, *values: Any, **arguments: Any) -> str:
-    """The call of a function by name: of the package, or where that has none such, as its user has imported it."""
+    """The call of a function by name: of the package, or where that has none such, as its user has
+    imported it."""
     home = f"{PROGRAM}." if function in thermostats.__all__ else ""
-    words = [*map(written, values), *(f"{name}={written(value)}" for name, value in arguments.items())]
+    words = [
+        *map(written, values),
+        *(f"{name}={written(value)}" for name, value in arguments.items()),
+    ]
     return f"{home}{function}({', '.join(words)})"
 
 
 def command(verb: str, *words: object, **options: object) -> str:
-    """The command of a verb; an option that is true stands alone, one of several values is repeated."""
+    """The command of a verb; an option that is true stands alone, one of several values is
+    repeated."""
     line = [PROGRAM, verb, *map(str, words)]
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
@@ -246,11 +294,15 @@ def written(value: Any) -> str:
     if isinstance(value, (str, Path)):
         return json.dumps(str(value), ensure_ascii=False)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
+        )
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(written, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
     if isinstance(value, Code):
         return value.text
     plain = isinstance(value, bool) or not isinstance(value, Real)
-    return repr(value) if plain else repr(int(value) if isinstance(value, Integral) else float(value))
+    return (
+        repr(value) if plain else repr(int(value) if isinstance(value, Integral) else float(value))
+    )

@@ -27,9 +27,10 @@ LEAST_LEVEL = 0.5
 class Options:
     """Choices of this session, each an attribute: `thermostats.options.level = 0.9`.
 
-    level: probability of the intervals in summaries of fits made from then on, at least 0.5; a report keeps to its own.
-    cores: at most so many for the chains of a fit; None: all there are. cache: folder of draws that are kept,
-    `"off"` for none, None for the platform's; it is `$THERMOSTATS_CACHE` of this process.
+    level: probability of the intervals in summaries of fits made from then on, at least 0.5; a
+    report keeps to its own. cores: at most so many for the chains of a fit; None: all there are.
+    cache: folder of draws that are kept, `"off"` for none, None for the platform's; it is
+    `$THERMOSTATS_CACHE` of this process.
 
     Raises UsageError for other names and values.
     """
@@ -54,7 +55,11 @@ class Options:
         if name == "level":
             value = coverage(value, "thermostats.options.level = {}")
         if name == "cores" and value is not None and not (type(value) is int and value > 0):
-            raise UsageError("not a number of cores", got=repr(value)[:60], allowed="a whole number from 1, or None")
+            raise UsageError(
+                "not a number of cores",
+                got=repr(value)[:60],
+                allowed="a whole number from 1, or None",
+            )
         vars(self)[name] = value
 
     def __getattr__(self, name: str) -> Any:
@@ -67,14 +72,17 @@ class Options:
 
 
 def coverage(level: Any, line: str = "level={}") -> float:
-    """The level of an interval, from one half; UsageError with what is meant by less, put into `line`.
+    """The level of an interval, from one half; UsageError with what is meant by less, put into
+    `line`.
 
     Less than one half is a probability outside the interval, as statsmodels' alpha is.
     """
     number = float(level) if isinstance(level, Real) and not isinstance(level, bool) else -1.0
     if LEAST_LEVEL <= number < 1:
         return number
-    meant = 1 - number if 0 < number < LEAST_LEVEL else number / 100 if 50 <= number < 100 else LEVEL
+    meant = (
+        1 - number if 0 < number < LEAST_LEVEL else number / 100 if 50 <= number < 100 else LEVEL
+    )
     raise UsageError(
         "not a level of intervals, the probability inside",
         got=repr(level)[:60],

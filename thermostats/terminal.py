@@ -1,4 +1,5 @@
-"""What a verb prints: data on standard output, the rest on standard error; plain in a pipe, JSON where asked for."""
+"""What a verb prints: data on standard output, the rest on standard error; plain in a pipe, JSON
+where asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from thermostats.errors import ThermostatsError
 DIGITS = 4
 """Digits of numbers that a person reads."""
 PROSE = 20
-"""Characters from which on a text with blanks is prose, which is wrapped, and least width of a column of it."""
+"""Characters from which on a text with blanks is prose, which is wrapped, and least width of a
+column of it."""
 
 
 def print_json(value: object) -> None:
@@ -34,14 +36,18 @@ def print_rows(
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 
-    Numbers are exact in JSON and, without `digits`, in a pipe; they have four digits on a terminal. There prose is
-    wrapped, names and numbers are whole; of columns that do not fit the `spare` ones are left out first, then those on
-    the right, and standard error says which.
+    Numbers are exact in JSON and, without `digits`, in a pipe; they have four digits on a terminal.
+    There prose is wrapped, names and numbers are whole; of columns that do not fit the `spare` ones
+    are left out first, then those on the right, and standard error says which.
     """
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
-        _table([{label: _cell(row[label], digits=DIGITS) for label in columns} for row in rows], columns, spare)
+        _table(
+            [{label: _cell(row[label], digits=DIGITS) for label in columns} for row in rows],
+            columns,
+            spare,
+        )
     else:
         print("\t".join(columns))
         for row in rows:
@@ -50,16 +56,23 @@ def print_rows(
 
 def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]) -> None:
     """Rows of text as a table of the terminal's width."""
-    from rich.console import Console  # noqa: PLC0415 - a pipe does without
+    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     console = Console()
     widths = {label: max(len(label), *(len(row[label]) for row in rows), 0) for label in columns}
-    prose = {label for label in columns if widths[label] > PROSE and any(" " in row[label] for row in rows)}
+    prose = {
+        label
+        for label in columns
+        if widths[label] > PROSE and any(" " in row[label] for row in rows)
+    }
 
     def fits(labels: Sequence[str]) -> bool:
-        return sum(2 + (PROSE if label in prose else widths[label]) for label in labels) - 2 <= console.width
+        return (
+            sum(2 + (PROSE if label in prose else widths[label]) for label in labels) - 2
+            <= console.width
+        )
 
     chosen = list(columns)
     if not fits(chosen):
@@ -74,14 +87,19 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
     for row in rows:
         table.add_row(*(Text(row[label]) for label in chosen))
     console.print(table)
-    if left := [label for label in columns if label not in chosen and any(row[label] for row in rows)]:
+    if left := [
+        label for label in columns if label not in chosen and any(row[label] for row in rows)
+    ]:
         print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 
 def say_next(step: str, *, data: Path | None = None, visible: bool = True) -> None:
-    """One last line on standard error: what can be done now, with the folder `data` where that must be named."""
+    """One last line on standard error: what can be done now, with the folder `data` where that must
+    be named."""
     if visible:
-        print(f"Next: {step}" + (f" --data {shlex.quote(str(data))}" if data else ""), file=sys.stderr)
+        print(
+            f"Next: {step}" + (f" --data {shlex.quote(str(data))}" if data else ""), file=sys.stderr
+        )
 
 
 def watched(as_json: bool = False) -> bool:
@@ -90,23 +108,30 @@ def watched(as_json: bool = False) -> bool:
 
 
 def looked_at() -> bool:
-    """Whether a person sees progress: standard error is a terminal, or the process is a notebook's."""
+    """Whether a person sees progress: standard error is a terminal, or the process is a
+    notebook's."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return sys.stderr.isatty() or hasattr(shell, "kernel")
 
 
 def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
-    """Say why nothing came of it: a sentence on standard error, and where asked for an object on standard output."""
+    """Say why nothing came of it: a sentence on standard error, and where asked for an object on
+    standard output."""
     if as_json:
-        parts = {name: getattr(error, name) for name in ("what", "where", "got", "allowed", "next_step")}
+        parts = {
+            name: getattr(error, name) for name in ("what", "where", "got", "allowed", "next_step")
+        }
         rows = {"rows": list(error.rows)} if error.rows else {}
-        print_json({"error": {**parts, **rows, "message": str(error), "exit_code": error.exit_code}})
+        print_json(
+            {"error": {**parts, **rows, "message": str(error), "exit_code": error.exit_code}}
+        )
     print(f"thermostats: {error}", file=sys.stderr)
 
 
 @contextmanager
 def readable_in_part() -> Iterator[None]:
-    """Let what reads the output stop early, as `head` does, or run out of space: exit code 1 and no traceback."""
+    """Let what reads the output stop early, as `head` does, or run out of space: exit code 1 and no
+    traceback."""
     try:
         try:
             yield
@@ -114,7 +139,10 @@ def readable_in_part() -> Iterator[None]:
             sys.stdout.flush()
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            print(f"thermostats: the output cannot be written: {error.strerror or error}.", file=sys.stderr)
+            print(
+                f"thermostats: the output cannot be written: {error.strerror or error}.",
+                file=sys.stderr,
+            )
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
@@ -124,4 +152,8 @@ def _cell(value: object, digits: int | None = None) -> str:
     text = "" if value is None else str(value)
     if isinstance(value, float):
         text = repr(float(value)) if digits is None else f"{value:.{digits}g}"
-    return text.encode("unicode_escape").decode() if any(ord(character) < 32 for character in text) else text
+    return (
+        text.encode("unicode_escape").decode()
+        if any(ord(character) < 32 for character in text)
+        else text
+    )

@@ -10,7 +10,22 @@ import pytest
 
 from nursery import corpora, python_source, synthetic
 
-WORDS = ("it", "is", "a", "truth", "that", "single", "men", "of", "good", "fortune", "must", "want", "some", "wife")
+WORDS = (
+    "it",
+    "is",
+    "a",
+    "truth",
+    "that",
+    "single",
+    "men",
+    "of",
+    "good",
+    "fortune",
+    "must",
+    "want",
+    "some",
+    "wife",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -22,10 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def small_corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the corpora: an English text made up here, a hundred synthetic documents, 25 modules."""
-    draw = random.Random(1)  # noqa: S311 - no secret
+    """A folder with the corpora: an English text made up here, a hundred synthetic documents, 25
+    modules."""
+    draw = random.Random(1)  # noqa: S311
     chapters = (
-        f"Chapter {n}\n\n" + ".\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(40)) + ".\n"
+        f"Chapter {n}\n\n"
+        + ".\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(40))
+        + ".\n"
         for n in range(1, 42)
     )
     folder = tmp_path_factory.mktemp("corpora")

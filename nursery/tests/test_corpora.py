@@ -33,7 +33,9 @@ FILES = {
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(synthetic, "documents", lambda: [synthetic.document(number) for number in range(60)])
+    monkeypatch.setattr(
+        synthetic, "documents", lambda: [synthetic.document(number) for number in range(60)]
+    )
     monkeypatch.setattr(python_source, "documents", lambda: MODULES)
 
     def no_network():
@@ -82,9 +84,11 @@ def texts(folder, name):
 
 
 def test_the_shuffled_corpus_has_the_tokens_of_english_in_another_order(folder):
-    english, shuffled = corpora.load(folder, "english"), corpora.load(folder, "shuffled")
+    english = corpora.load(folder, "english")
+    shuffled = corpora.load(folder, "shuffled")
     for part in ("train", "heldout"):
-        ordered, mixed = getattr(english, part), getattr(shuffled, part)
+        ordered = getattr(english, part)
+        mixed = getattr(shuffled, part)
         assert np.array_equal(np.sort(ordered), np.sort(mixed)) and (ordered != mixed).mean() > 0.5
     assert corpora.unigram_loss(shuffled) == pytest.approx(corpora.unigram_loss(english), rel=1e-12)
 
@@ -103,25 +107,36 @@ def test_modules_of_the_library_come_in_an_order_of_their_own_and_without_tests(
     modules = modules_of_the_library()
     assert len(modules) > 200 and all("\f" not in text for text in modules)
     assert (
-        not any("unittest.main()" in text.splitlines()[-1:] for text in modules) and modules == modules_of_the_library()
+        not any("unittest.main()" in text.splitlines()[-1:] for text in modules)
+        and modules == modules_of_the_library()
     )
 
 
 @pytest.mark.parametrize("name", (*corpora.TOKENIZED, "code"))
 def test_tokens_are_the_documents_each_with_its_end(folder, name):
-    corpus, learned = corpora.load(folder, name), tokenizer.load(folder)
+    corpus = corpora.load(folder, name)
+    learned = tokenizer.load(folder)
     assert (corpus.name, corpus.vocab_size) == (name, len(learned)) and corpus.vocab_size <= 1024
     for tokens, documents in zip((corpus.train, corpus.heldout), texts(folder, name), strict=True):
-        assert tokens.dtype == np.uint16 and isinstance(tokens, np.memmap) and not tokens.flags.writeable
+        assert (
+            tokens.dtype == np.uint16
+            and isinstance(tokens, np.memmap)
+            and not tokens.flags.writeable
+        )
         assert int(tokens.max()) < corpus.vocab_size and tokens[-1] == learned.eos_token_id
         assert learned.decode(tokens).split(tokenizer.END_OF_TEXT) == [*documents, ""]
 
 
 def test_held_out_are_the_last_documents_and_not_in_training(folder):
     train, heldout = texts(folder, "synthetic")
-    assert heldout == [synthetic.document(number) for number in (57, 58, 59)] and not set(train) & set(heldout)
+    assert heldout == [synthetic.document(number) for number in (57, 58, 59)] and not set(
+        train
+    ) & set(heldout)
     _, heldout = texts(folder, "english")
-    assert heldout[-1] == "Chapter 41\nIt is a truth, number 41, that is not told.\n" and len(heldout) == 3
+    assert (
+        heldout[-1] == "Chapter 41\nIt is a truth, number 41, that is not told.\n"
+        and len(heldout) == 3
+    )
 
 
 def test_building_again_changes_nothing(folder, text):
@@ -152,7 +167,9 @@ def test_a_damaged_or_missing_file_is_made_again_without_the_network(folder, nam
 def test_damaged_tokens_are_not_loaded(folder):
     path = folder / "english-train.npy"
     path.write_bytes(path.read_bytes()[:-2] + b"\1\1")
-    with pytest.raises(DataError, match=r"missing or damaged.*english-train.npy.*python -m nursery corpora"):
+    with pytest.raises(
+        DataError, match=r"missing or damaged.*english-train.npy.*python -m nursery corpora"
+    ):
         corpora.load(folder, "english")
     assert corpora.load(folder, "synthetic").name == "synthetic"
 
@@ -161,7 +178,8 @@ def test_a_corpus_without_a_window_is_not_trained_on(folder):
     held = len(corpora.load(folder, "english").heldout)
     assert corpora.load(folder, "english", held - 1).name == "english"
     with pytest.raises(
-        DataError, match=rf"too short.*english-heldout.npy.*got {held} tokens.*more than {held},.*longer"
+        DataError,
+        match=rf"too short.*english-heldout.npy.*got {held} tokens.*more than {held},.*longer",
     ):
         corpora.load(folder, "english", held)
 
@@ -183,7 +201,8 @@ def test_another_text_does_not_replace_what_is_there(folder, text):
 
 
 def test_an_interrupted_build_is_not_loaded_and_is_taken_up(tmp_path, text, monkeypatch):
-    write, folder = corpora.write_all, tmp_path / "corpora"
+    write = corpora.write_all
+    folder = tmp_path / "corpora"
 
     def stops(place, contents):
         write(place, dict(list(contents.items())[:-2]))
@@ -228,7 +247,9 @@ def test_wrong_names_and_records(folder):
 
 def test_synthetic_prompts_are_the_beginnings_of_held_out_documents_up_to_a_recall():
     prompts = load_prompts("nursery")
-    _, heldout = corpora.split([synthetic.document(number) for number in range(synthetic.DOCUMENTS)])
+    _, heldout = corpora.split(
+        [synthetic.document(number) for number in range(synthetic.DOCUMENTS)]
+    )
     texts = prompts["text"][prompts["category"] == "synthetic"]
     assert len(texts) == 3 and set(prompts["category"]) == {"synthetic", "english"}
     for text in texts:
@@ -239,14 +260,19 @@ def test_synthetic_prompts_are_the_beginnings_of_held_out_documents_up_to_a_reca
 def test_prompts_of_every_corpus_end_in_different_tokens(tmp_path, text, monkeypatch):
     monkeypatch.setattr(synthetic, "documents", lambda: synthetic_documents[:400])
     monkeypatch.setattr(python_source, "documents", lambda: modules_of_the_library()[:40])
-    words = [f"Chapter {n}\n\n" + " ".join(f"w{i * n % 97} x{i % 31}" for i in range(400)) for n in range(1, 42)]
+    words = [
+        f"Chapter {n}\n\n" + " ".join(f"w{i * n % 97} x{i % 31}" for i in range(400))
+        for n in range(1, 42)
+    ]
     text.write_text("\n".join(words))
     corpora.build(tmp_path / "c", text)
     sets = corpora.prompt_sets(tmp_path / "c", 16)
     assert list(sets) == list(corpora.NAMES)
     for name, windows in sets.items():
         heldout = corpora.load(tmp_path / "c", name).heldout.tobytes()
-        assert windows.shape == (corpora.PROMPTS, 16) and len(set(windows[:, -1])) == corpora.PROMPTS
+        assert (
+            windows.shape == (corpora.PROMPTS, 16) and len(set(windows[:, -1])) == corpora.PROMPTS
+        )
         assert all(window.tobytes() in heldout for window in windows)
 
 

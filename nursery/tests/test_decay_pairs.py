@@ -1,4 +1,5 @@
-"""Pairs with and without decay: that nothing else differs, and that norms by head are those of the exported model."""
+"""Pairs with and without decay: that nothing else differs, and that norms by head are those of the
+exported model."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from nursery.recipes import shape_of  # noqa: E402
 
 
 def test_models_of_a_pair_differ_in_decay_alone() -> None:
-    with_decay, without = decay_pairs.pairs()[::2], decay_pairs.pairs()[1::2]
+    with_decay = decay_pairs.pairs()[::2]
+    without = decay_pairs.pairs()[1::2]
     assert [recipe.optimiser for recipe in with_decay] == list(decay_pairs.OPTIMISERS)
     for recipe, other in zip(with_decay, without, strict=True):
         assert recipe.decay > 0 == other.decay
@@ -36,8 +38,12 @@ def test_norms_by_head_are_those_of_the_exported_model() -> None:
     for row in rows.itertuples():
         attention = model.model.layers[row.layer - 1].self_attn
         taken = slice((row.head - 1) * width, row.head * width)
-        assert row.wv_norm == pytest.approx(float(attention.v_proj.weight.detach()[taken].norm()), rel=1e-6)
-        assert row.wo_norm == pytest.approx(float(attention.o_proj.weight.detach()[:, taken].norm()), rel=1e-6)
+        assert row.wv_norm == pytest.approx(
+            float(attention.v_proj.weight.detach()[taken].norm()), rel=1e-6
+        )
+        assert row.wo_norm == pytest.approx(
+            float(attention.o_proj.weight.detach()[:, taken].norm()), rel=1e-6
+        )
     assert len(rows) == shape.n_layers * shape.n_heads
 
 
@@ -49,7 +55,9 @@ def test_the_file_holds_every_head_of_every_model_at_start_and_end() -> None:
             assert set(of_model["decay"]) == {member.recipe.decay}
             for step in (0, pack.steps):
                 assert (of_model["step"] == step).sum() == pack.shape.n_layers * pack.shape.n_heads
-    assert len(rows) == 2 * sum(p.shape.n_layers * p.shape.n_heads * len(p.members) for p in decay_pairs.packs())
+    assert len(rows) == 2 * sum(
+        p.shape.n_layers * p.shape.n_heads * len(p.members) for p in decay_pairs.packs()
+    )
 
 
 def test_pairs_begin_alike() -> None:

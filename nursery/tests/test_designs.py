@@ -1,4 +1,5 @@
-"""Design files: what is drawn, written, read and refused; components of variance and the rates of their rules."""
+"""Design files: what is drawn, written, read and refused; components of variance and the rates of
+their rules."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ def test_shapes_have_their_density_exactly(rho, d, heads, width):
     assert 0.8 <= shape.inner / d <= 1.2
 
 
-@pytest.mark.parametrize("L, rho, d", [(4, 2, 50), (1, 2, 32), (4, 0.37, 32), (4, 64, 32), (4, 1e308, 32)])
+@pytest.mark.parametrize(
+    "L, rho, d", [(4, 2, 50), (1, 2, 32), (4, 0.37, 32), (4, 64, 32), (4, 1e308, 32)]
+)
 def test_a_shape_that_does_not_divide_is_named(L, rho, d):
     with pytest.raises(UsageError, match=f"d={d}"):
         shape_of(L, rho, d)
@@ -75,7 +78,9 @@ def test_packs_hold_every_model_once_alike_in_shape_batch_and_steps():
     assert not any(member.replicate_of.startswith("sign") for member in repeated)
     for pack in packs:
         assert len(pack.members) <= designs.WIDEST
-        assert {(m.recipe.batch, m.recipe.steps) for m in pack.members} == {(pack.batch, pack.steps)}
+        assert {(m.recipe.batch, m.recipe.steps) for m in pack.members} == {
+            (pack.batch, pack.steps)
+        }
         kinds = [member.recipe.optimiser for member in pack.members]
         assert kinds == sorted(kinds)
     assert [pack.name for pack in study.packs()] == [pack.name for pack in packs]
@@ -142,8 +147,14 @@ def test_a_file_that_cannot_be_trained_is_refused_by_name(tmp_path, line):
     [
         ({"recipes": (), "repeats": 0}, "recipes: one or more"),
         ({"apart": (drawn(1, 9, 64)[0],)}, "several models have the same name.*c001"),
-        ({"grid": {"L": [4.0, 4.0], "rho": [2.0], "d": [32.0]}}, "several models have the same name"),
-        ({"grid": {"L": [4.0], "rho": [1.5, 2.0], "d": [80.0]}}, "several models have the same name"),
+        (
+            {"grid": {"L": [4.0, 4.0], "rho": [2.0], "d": [32.0]}},
+            "several models have the same name",
+        ),
+        (
+            {"grid": {"L": [4.0], "rho": [1.5, 2.0], "d": [80.0]}},
+            "several models have the same name",
+        ),
     ],
 )
 def test_a_design_that_cannot_be_trained_is_refused(changed, message):
@@ -151,7 +162,13 @@ def test_a_design_that_cannot_be_trained_is_refused(changed, message):
         design(**changed).check()
 
 
-BAD_GRIDS = ("L=4 rho=2", "L=4 rho=2 d=a", "L=4.5 rho=2 d=32", "depth=4 rho=2 d=32", "L=4 L=8 rho=2 d=32")
+BAD_GRIDS = (
+    "L=4 rho=2",
+    "L=4 rho=2 d=a",
+    "L=4.5 rho=2 d=32",
+    "depth=4 rho=2 d=32",
+    "L=4 L=8 rho=2 d=32",
+)
 NO_DENSITY = ("L=4 rho=nan d=32", "L=4 rho=inf d=32", "L=4 rho=-2 d=32", "L=4 rho=0 d=32")
 
 
@@ -177,13 +194,22 @@ def test_the_reference_is_that_of_the_published_models():
 
 
 def test_components_are_found_in_a_large_study():
-    world = ComponentWorld("known", 0.2, 0.1, 0.05, corpus=0.3, times=2.0, depth=0.1, residual=0.05, seed=0.0)
+    world = ComponentWorld(
+        "known", 0.2, 0.1, 0.05, corpus=0.3, times=2.0, depth=0.1, residual=0.05, seed=0.0
+    )
     estimates = components(simulated(world, (2000, 1000), logs(GRID), np.random.default_rng(1)))
     for name in ("corpus", "recipe", "geometry", "scale", "depth", "residual"):
-        assert np.median(getattr(estimates, name)) == pytest.approx(getattr(world, name), rel=0.05), name
-    assert estimates.in_order == 1.0 and ORDERED.verdict(Result(quantities=ratios(estimates))) == "supported"
+        assert np.median(getattr(estimates, name)) == pytest.approx(
+            getattr(world, name), rel=0.05
+        ), name
+    assert (
+        estimates.in_order == 1.0
+        and ORDERED.verdict(Result(quantities=ratios(estimates))) == "supported"
+    )
     nothing = components(
-        simulated(ComponentWorld("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1))
+        simulated(
+            ComponentWorld("none", 0, 0.1, 0.05), (500, 500), logs(GRID), np.random.default_rng(1)
+        )
     )
     assert np.median(nothing.recipe) < 0.01
     assert ORDERED.verdict(Result(quantities=ratios(nothing))) == "not supported"
@@ -212,19 +238,34 @@ def test_rules_hold_their_level_in_worlds_without_the_order():
     assert set(rows) == {world.name for world in WORLDS}
     for world in WORLDS:
         row = rows[world.name]
-        assert row["not_supported" if world.holds else "supported"] <= 0.09  # 0.05 and twice its error
+        assert (
+            row["not_supported" if world.holds else "supported"] <= 0.09
+        )  # 0.05 and twice its error
     assert rows["as claimed"]["supported"] > 0.1 and rows["as claimed"]["not_supported"] <= 0.05
     assert all(row["covered"] >= 0.8 for row in rows.values() if row["covered"] == row["covered"])
 
 
 def test_a_design_is_proposed_and_written(tmp_path):
-    arguments = ["design", "--recipes", "2", "--shapes", "L=4", "rho=0.125,2", "d=32", "--repeats", "0", "--json"]
+    arguments = [
+        "design",
+        "--recipes",
+        "2",
+        "--shapes",
+        "L=4",
+        "rho=0.125,2",
+        "d=32",
+        "--repeats",
+        "0",
+        "--json",
+    ]
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "own.toml")])
     assert result.exit_code == 0, result.exception
     study = designs.read(tmp_path / "own.toml")
     assert json.loads(result.stdout) == [asdict(recipe) for recipe in study.recipes]
     assert len(study.recipes) == 2 and len(study.shapes) == 2 and "core-hours" in result.stderr
-    again = CliRunner().invoke(app, ["design", "--recipes", "2", "--shapes", "L=4 rho=0.37 d=32", "--repeats", "0"])
+    again = CliRunner().invoke(
+        app, ["design", "--recipes", "2", "--shapes", "L=4 rho=0.37 d=32", "--repeats", "0"]
+    )
     assert isinstance(again.exception, UsageError) and "rho=0.37" in str(again.exception)
 
 
@@ -232,7 +273,19 @@ def test_a_design_is_proposed_and_written(tmp_path):
     ("options", "message"),
     [
         (["--shapes", "L=4", "rho=2", "d=32"], "--shapes needs --recipes"),
-        (["--recipes", "2", "--shapes", "L=4 rho=2 d=32", "--repeats", "0", "--core-hours", "nan"], "core_hours = nan"),
+        (
+            [
+                "--recipes",
+                "2",
+                "--shapes",
+                "L=4 rho=2 d=32",
+                "--repeats",
+                "0",
+                "--core-hours",
+                "nan",
+            ],
+            "core_hours = nan",
+        ),
     ],
 )
 def test_a_proposal_that_cannot_be_is_wrong_use(options, message):
@@ -245,6 +298,11 @@ def test_the_second_study_is_the_design_that_was_frozen():
     assert designs.digest(folder / "design.toml") == (folder / "design.sha256").read_text().strip()
     study = designs.read(folder / "design.toml")
     members = [member.model for pack in study.packs() for member in pack.members]
-    assert (len(study.recipes), len(study.apart), len(study.shapes), len(members)) == (32, 4, 12, 440)
+    assert (len(study.recipes), len(study.apart), len(study.shapes), len(members)) == (
+        32,
+        4,
+        12,
+        440,
+    )
     drawn_again = {recipe.name: recipe for recipe in drawn(40, study.seed, study.context)}
     assert all(recipe == drawn_again[recipe.name] for recipe in study.recipes)

@@ -12,7 +12,8 @@ from thermostats.errors import DataError, ThermostatsError
 
 
 def serialised(lines, version=3):
-    """A character vector as R writes it with serialize(), and in the lazy-load form with its length before it."""
+    """A character vector as R writes it with serialize(), and in the lazy-load form with its length
+    before it."""
     block = b"X\n" + struct.pack(">iii", version, 0x040201, 0x030500)
     block += struct.pack(">i", 5) + b"UTF-8" if version == 3 else b""
     block += struct.pack(">ii", 16, len(lines))
@@ -35,7 +36,13 @@ def test_vectors_of_a_database_in_their_order(version):
 
 @pytest.mark.parametrize(
     "damaged",
-    [DATABASE[:-3], DATABASE[:2], b"\0" * 50, DATABASE[:1] + b"\1" + DATABASE[2:], serialised(["x"], 4)],
+    [
+        DATABASE[:-3],
+        DATABASE[:2],
+        b"\0" * 50,
+        DATABASE[:1] + b"\1" + DATABASE[2:],
+        serialised(["x"], 4),
+    ],
     ids=["cut", "cut in a length", "no stream", "wrong length", "unknown version"],
 )
 def test_a_damaged_database_is_not_read(damaged):
@@ -56,16 +63,23 @@ def test_chapters_without_titles_ends_and_broken_lines():
 
 
 def test_a_chapter_named_in_a_sentence_is_no_heading():
-    assert len(english.documents("Chapter 1\n\nSee\nchapters of it, and a chapter in Chapter 2.\n")) == 1
+    assert (
+        len(english.documents("Chapter 1\n\nSee\nchapters of it, and a chapter in Chapter 2.\n"))
+        == 1
+    )
 
 
 def test_form_feeds_keep_everything():
-    assert english.documents("Before.\n\fChapter 1\n\nText\f\f") == ["Before.\n", "Chapter 1\nText\n"]
+    assert english.documents("Before.\n\fChapter 1\n\nText\f\f") == [
+        "Before.\n",
+        "Chapter 1\nText\n",
+    ]
 
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """Stand-ins for apt-get and dpkg-deb in front of all others: the one leaves a package, the other its files' tar."""
+    """Stand-ins for apt-get and dpkg-deb in front of all others: the one leaves a package, the
+    other its files' tar."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w") as tar:
         member = tarfile.TarInfo("./usr/lib/R/site-library/janeaustenr/data/Rdata.rdb")
@@ -77,9 +91,16 @@ def programs(tmp_path, monkeypatch):
         path.write_text(f"#!{sys.executable}\nimport pathlib, sys\n{code}\n")
         path.chmod(0o755)
 
-    add("apt-get", "assert sys.argv[1] == 'download'; pathlib.Path(sys.argv[2] + '_1.0_all.deb').write_bytes(b'!')")
+    add(
+        "apt-get",
+        "assert sys.argv[1] == 'download'; pathlib.Path(sys.argv[2] + "
+        "'_1.0_all.deb').write_bytes(b'!')",
+    )
     (tmp_path / "files.tar").write_bytes(stream.getvalue())
-    add("dpkg-deb", f"sys.stdout.buffer.write(pathlib.Path({str(tmp_path / 'files.tar')!r}).read_bytes())")
+    add(
+        "dpkg-deb",
+        f"sys.stdout.buffer.write(pathlib.Path({str(tmp_path / 'files.tar')!r}).read_bytes())",
+    )
     monkeypatch.setenv("PATH", str(tmp_path))
     return add
 

@@ -29,7 +29,9 @@ def test_a_trained_model_is_measured_once(made, tmp_path):
     run_pack(PACK, made)
     shutil.copy(shipped("data") / "prompts.csv", tmp_path)
     for status in ("measured", "skipped"):
-        assert [outcome.status for _, outcome in measuring.measure_all(PACK.members, made, tmp_path)] == [status]
+        assert [
+            outcome.status for _, outcome in measuring.measure_all(PACK.members, made, tmp_path)
+        ] == [status]
     models = store.load("models", tmp_path)
     (row,) = models[models["model_id"] == "nursery/small-1"].to_dict("records")
     facts = {"revision": "step00006", "variant": "base", "heritage": "nursery", "family": "small"}
@@ -61,14 +63,21 @@ def test_a_design_file_from_end_to_end(small_corpora, tmp_path):
     folder = shutil.copytree(small_corpora, tmp_path / "nursery")
     path = tmp_path / "own.toml"
     recipes = [replace(recipe, steps=6, batch=2) for recipe in drawn(2, 3, 128)]
-    designs.write(Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)), path)
+    designs.write(
+        Design("own", 3, 128, 1.0, 1, designs.parse_grid(["L=2 rho=0.125 d=32"]), tuple(recipes)),
+        path,
+    )
     arguments = (path, "--folder", folder, "--json")
     result = run("train", *arguments, "--processes", 1)
     assert result.exit_code == 0, result.exception
     names = {line["model"] for line in json.loads(result.stdout)}
     tuned = {name for name in names if name.endswith(("-corpus", "-optimiser", "-decay"))}
     trained = names - tuned
-    assert len(tuned) % 3 == 0 and len(trained) == 3 and len([name for name in trained if name.endswith("-again")]) == 1
+    assert (
+        len(tuned) % 3 == 0
+        and len(trained) == 3
+        and len([name for name in trained if name.endswith("-again")]) == 1
+    )
     measured = run("measure", *arguments, "--data", tmp_path / "mine")
     assert measured.exit_code == 0, measured.exception
     assert {line["model"] for line in json.loads(measured.stdout)} == names

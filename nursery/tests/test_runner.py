@@ -1,4 +1,5 @@
-"""Packs side by side: what is through, what failed, what is skipped, and what an engine without its library says."""
+"""Packs side by side: what is through, what failed, what is skipped, and what an engine without its
+library says."""
 
 from __future__ import annotations
 
@@ -40,13 +41,17 @@ def test_the_longest_begin_and_nothing_is_trained_a_second_time(made):
     assert all(0 <= step.share <= 1 for step in steps)
     again = list(train_all(wanted, made, processes=1))
     assert through(again) == ["short-small", "long-small"] and len(again) == 2
-    assert [list(step.trained) for step in again] == [[read_record(made, f"{p.name}-small")] for p in wanted]
+    assert [list(step.trained) for step in again] == [
+        [read_record(made, f"{p.name}-small")] for p in wanted
+    ]
 
 
 def test_a_failed_training_is_raised_when_the_others_are_through(made):
     done = []
     with pytest.raises(UsageError, match="no-such-corpus"):
-        for step in train_all([pack("bad", corpus="no-such-corpus", steps=9), pack("good")], made, processes=1):
+        for step in train_all(
+            [pack("bad", corpus="no-such-corpus", steps=9), pack("good")], made, processes=1
+        ):
             done.append(step)
     assert through(done) == ["good-small"] and read_record(made, "bad-small") is None
 
@@ -54,11 +59,14 @@ def test_a_failed_training_is_raised_when_the_others_are_through(made):
 @pytest.mark.slow
 def test_a_cluster_trains_to_the_same_bits(made, small_corpora, tmp_path):
     pytest.importorskip("ray")
-    folder, here = shutil.copytree(small_corpora, tmp_path / "nursery"), pack("there")
+    folder = shutil.copytree(small_corpora, tmp_path / "nursery")
+    here = pack("there")
     losses = [model.loss for model in run_pack(here, made)]
     steps = list(train_all([here], folder, engine=EngineSettings("ray")))
     assert [model.loss for step in steps for model in step.trained] == losses
-    assert list(train_all([here], folder, engine=EngineSettings("ray")))[-1].share == 1.0  # nothing is begun again
+    assert (
+        list(train_all([here], folder, engine=EngineSettings("ray")))[-1].share == 1.0
+    )  # nothing is begun again
 
 
 def test_without_its_library_a_cluster_says_what_to_install(made, monkeypatch):

@@ -26,13 +26,16 @@ def mutual_information(left, right):
 
 
 def at_distance(documents, distance):
-    """First letters, as codes, of all pairs of words of one document that stand `distance` words apart.
+    """First letters, as codes, of all pairs of words of one document that stand `distance` words
+    apart.
 
-    A function of a word cannot say more than the word does, so that this is a lower bound; with some 40 codes instead
-    of 400 the estimator's bias is small beside it.
+    A function of a word cannot say more than the word does, so that this is a lower bound; with
+    some 40 codes instead of 400 the estimator's bias is small beside it.
     """
     words = [document.split() for document in documents]
-    pairs = [pair for document in words for pair in zip(document, document[distance:], strict=False)]
+    pairs = [
+        pair for document in words for pair in zip(document, document[distance:], strict=False)
+    ]
     return np.array([[ord(word[0]) for word in pair] for pair in pairs]).T
 
 
@@ -40,9 +43,16 @@ def exchanged_sentences(documents, rng):
     """The same sentences put into documents at random, the two keys of each document among them."""
     sentences = [re.findall(r"[^.]+\.", document) for document in documents]
     pool = [sentences_[i] for sentences_ in sentences for i in range(1, len(sentences_) - 1)]
-    order, ends = rng.permutation(len(pool)), list(accumulate(len(of_document) - 2 for of_document in sentences))
+    order = rng.permutation(len(pool))
+    ends = list(accumulate(len(of_document) - 2 for of_document in sentences))
     return [
-        "".join([of_document[0], *(pool[i] for i in order[end - len(of_document) + 2 : end]), of_document[-1]])
+        "".join(
+            [
+                of_document[0],
+                *(pool[i] for i in order[end - len(of_document) + 2 : end]),
+                of_document[-1],
+            ]
+        )
         for of_document, end in zip(sentences, ends, strict=True)
     ]
 
@@ -56,12 +66,17 @@ def test_documents_are_the_same_everywhere_and_do_not_depend_on_each_other(docum
 @pytest.mark.slow
 @pytest.mark.parametrize("distance", [64, 96])
 def test_words_far_apart_depend_on_each_other_through_the_document(documents, distance):
-    """Mutual information at the distance against the same sentences in other documents, which keep all that is local.
+    """Mutual information at the distance against the same sentences in other documents, which keep
+    all that is local.
 
-    Both have the estimator's bias, as they have the same words; the exchanged ones are drawn ten times for its scatter.
+    Both have the estimator's bias, as they have the same words; the exchanged ones are drawn ten
+    times for its scatter.
     """
     rng = np.random.default_rng(1)
-    exchanged = [mutual_information(*at_distance(exchanged_sentences(documents, rng), distance)) for _ in range(10)]
+    exchanged = [
+        mutual_information(*at_distance(exchanged_sentences(documents, rng), distance))
+        for _ in range(10)
+    ]
     information = mutual_information(*at_distance(documents, distance))
     assert information > np.mean(exchanged) + 10 * np.std(exchanged), (
         information,
@@ -71,13 +86,16 @@ def test_words_far_apart_depend_on_each_other_through_the_document(documents, di
 
 
 def bindings(documents, distance):
-    """First letters of the noun bound to a name and of the noun recalled at least `distance` words later."""
+    """First letters of the noun bound to a name and of the noun recalled at least `distance` words
+    later."""
     pairs = []
     for document in documents:
         words = document.split()
         bound = {words[i - 1]: (i, words[i + 2]) for i, word in enumerate(words) if word == "be"}
         recalls = [(i, words[i - 1], words[i + 1]) for i, word in enumerate(words) if word == "ti"]
-        pairs += [(bound[name][1], noun) for i, name, noun in recalls if i - bound[name][0] >= distance]
+        pairs += [
+            (bound[name][1], noun) for i, name, noun in recalls if i - bound[name][0] >= distance
+        ]
     letters = sorted({noun[0] for pair in pairs for noun in pair})
     return np.array([[letters.index(noun[0]) for noun in pair] for pair in pairs]).T
 
@@ -92,10 +110,12 @@ def test_a_recall_says_the_noun_that_was_bound_64_words_before(documents):
 
 
 def test_verbs_agree_with_the_class_of_their_name_and_brackets_close(documents):
-    vowels, depths = {"ma": "a", "ko": "o", "se": "e"}, Counter()
+    vowels = {"ma": "a", "ko": "o", "se": "e"}
+    depths = Counter()
     for document in documents:
         particles = dict(re.findall(r"(\w+) be (\w+)", document))
-        open_, names = [], []
+        open_ = []
+        names = []
         for word in document.split():
             if word in "([":
                 open_.append({"(": ")", "[": "]"}[word])
@@ -119,11 +139,18 @@ def test_the_key_comes_back_at_the_end(documents):
 
 
 def test_words_are_of_one_kind_and_nouns_follow_zipfs_law(documents):
-    kinds = [synthetic.NAMES, synthetic.NOUNS, [v + e for v in synthetic.VERBS for e in "aoe"], ["@", "be", "ti", "."]]
+    kinds = [
+        synthetic.NAMES,
+        synthetic.NOUNS,
+        [v + e for v in synthetic.VERBS for e in "aoe"],
+        ["@", "be", "ti", "."],
+    ]
     kinds.append([*synthetic.CLASSES, *synthetic.BRACKETS, *synthetic.BRACKETS.values()])
     every = [word for kind in kinds for word in kind]
     assert len(set(every)) == len(every) and {w for d in documents for w in d.split()} <= set(every)
-    counts = Counter(word[:-1] for document in documents for word in document.split() if word in kinds[2])
+    counts = Counter(
+        word[:-1] for document in documents for word in document.split() if word in kinds[2]
+    )
     frequencies = np.array([counts[verb] for verb in synthetic.VERBS]) / counts.total()
     expected = 1 / np.arange(1, 61) / (1 / np.arange(1, 61)).sum()
     assert np.abs(frequencies - expected).max() < 5 * np.sqrt(expected[0] / counts.total())

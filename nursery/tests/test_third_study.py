@@ -21,15 +21,23 @@ X = logs(DESIGN.grid)
 
 def test_the_frozen_design_is_what_its_digest_says_and_what_the_code_makes(tmp_path):
     assert (OUT / "design.sha256").read_text().strip() == designs.digest(OUT / "design.toml")
-    designs.write(third_study.design_of("third", *third_study.CANDIDATES[third_study.CHOSEN]), tmp_path / "again.toml")
+    designs.write(
+        third_study.design_of("third", *third_study.CANDIDATES[third_study.CHOSEN]),
+        tmp_path / "again.toml",
+    )
     assert (tmp_path / "again.toml").read_bytes() == (OUT / "design.toml").read_bytes()
 
 
 def test_every_recipe_is_in_every_corpus_and_size_is_apart_from_shape():
-    stems = {corpus: {r.name.partition("-")[0] for r in DESIGN.recipes if r.corpus == corpus} for corpus in CORPORA}
+    stems = {
+        corpus: {r.name.partition("-")[0] for r in DESIGN.recipes if r.corpus == corpus}
+        for corpus in CORPORA
+    }
     assert len({frozenset(names) for names in stems.values()}) == 1
     for recipe in DESIGN.recipes:
-        twin = next(r for r in DESIGN.recipes if r.name == recipe.name.partition("-")[0] + "-english")
+        twin = next(
+            r for r in DESIGN.recipes if r.name == recipe.name.partition("-")[0] + "-english"
+        )
         assert replace(recipe, name="", corpus="") == replace(twin, name="", corpus="")
     z = crossed.coded(X)
     assert np.abs(np.corrcoef(z.T) - np.eye(3)).max() < 0.03
@@ -43,7 +51,9 @@ def test_the_coding_is_that_of_depth_width_and_size():
         assert column == pytest.approx(truth - truth.mean())
 
 
-WORLD = CrossedWorld("w", (0.05, 0.08), (0.03, 0.06), (0.02, 0.04), alike=0.6, slopes=0.0, residual=0.02, spread=0.0)
+WORLD = CrossedWorld(
+    "w", (0.05, 0.08), (0.03, 0.06), (0.02, 0.04), alike=0.6, slopes=0.0, residual=0.02, spread=0.0
+)
 
 
 def test_variances_of_a_large_study_are_the_true_ones():

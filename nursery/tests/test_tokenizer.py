@@ -10,7 +10,10 @@ from thermostats.errors import DataError
 
 pytest.importorskip("transformers")
 
-CORPORA = [synthetic.documents(300), [f"Chapter {n}\nIt is a truth – £{n} a year.\n" for n in range(2000)]]
+CORPORA = [
+    synthetic.documents(300),
+    [f"Chapter {n}\nIt is a truth – £{n} a year.\n" for n in range(2000)],
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +45,15 @@ def test_one_token_begins_ends_and_pads(folder):
     loaded = tokenizer.load(folder)
     assert {loaded.bos_token_id, loaded.eos_token_id, loaded.pad_token_id} == {0}
     assert loaded("a<|endoftext|>b")["input_ids"].count(0) == 1
-    assert len(json.loads((folder / tokenizer.FILE).read_text())["model"]["vocab"]) <= tokenizer.VOCAB_SIZE
+    assert (
+        len(json.loads((folder / tokenizer.FILE).read_text())["model"]["vocab"])
+        <= tokenizer.VOCAB_SIZE
+    )
 
 
 def test_shares_are_equal_in_bytes_and_spread():
-    small, large = ["ab"] * 50, [f"{n:04d}" for n in range(1000)]
+    small = ["ab"] * 50
+    large = [f"{n:04d}" for n in range(1000)]
     mix = list(tokenizer.equal_mix([small, large]))
     assert mix[:50] == small
     taken = [int(number) for number in mix[50:]]

@@ -1,4 +1,5 @@
-"""The nursery's verbs: what they hand on, what they print, how they end. Nothing is trained here."""
+"""The nursery's verbs: what they hand on, what they print, how they end. Nothing is trained
+here."""
 
 from __future__ import annotations
 
@@ -41,14 +42,20 @@ def handed_on(monkeypatch, tmp_path):
     arguments = {}
 
     def train_all(packs, folder, *, device, processes, engine):
-        arguments.update(packs=packs, folder=folder, device=device, processes=processes, engine=engine)
+        arguments.update(
+            packs=packs, folder=folder, device=device, processes=processes, engine=engine
+        )
         for pack in packs:
             yield training.Step(pack, 0.5)
-            yield training.Step(pack, 1.0, [record(member.model, pack.steps) for member in pack.members])
+            yield training.Step(
+                pack, 1.0, [record(member.model, pack.steps) for member in pack.members]
+            )
 
     monkeypatch.setattr(training, "train_all", train_all)
     monkeypatch.setattr(
-        corpora, "load", lambda folder, name, context: arguments.setdefault("corpora", []).append((name, context))
+        corpora,
+        "load",
+        lambda folder, name, context: arguments.setdefault("corpora", []).append((name, context)),
     )
     (tmp_path / CORPORA).write_text("{}")
     return arguments
@@ -59,12 +66,28 @@ def test_train_hands_on_what_is_asked_and_says_what_came_of_it(handed_on, tmp_pa
     result = run("train", "--model", "c005-L04d32h8", "--model", "c021-L16d80h3", *options)
     assert result.exit_code == 0, result.exception
     held = {member.model for pack in handed_on["packs"] for member in pack.members}
-    assert len(handed_on["packs"]) == 2 and {"c005-L04d32h8", "c021-L16d80h3"} < held and len(held) <= 16
+    assert (
+        len(handed_on["packs"]) == 2
+        and {"c005-L04d32h8", "c021-L16d80h3"} < held
+        and len(held) <= 16
+    )
     assert handed_on["corpora"] == [("english", 64), ("synthetic", 64)]
-    assert (handed_on["folder"], handed_on["device"], handed_on["processes"]) == (tmp_path, "cpu", 3)
+    assert (handed_on["folder"], handed_on["device"], handed_on["processes"]) == (
+        tmp_path,
+        "cpu",
+        3,
+    )
     assert handed_on["engine"].name == "ray"
     lines = result.stdout.splitlines()
-    assert lines[0].split("\t") == ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"]
+    assert lines[0].split("\t") == [
+        "model",
+        "corpus",
+        "steps",
+        "loss",
+        "loss_unigram",
+        "learned",
+        "seconds",
+    ]
     assert {line.split("\t")[0] for line in lines[1:]} == held
     assert "held-out loss 3.25, about 0 min left" in result.stderr
     assert f"python -m nursery measure --folder {tmp_path} --data mine" in result.stderr
@@ -72,7 +95,10 @@ def test_train_hands_on_what_is_asked_and_says_what_came_of_it(handed_on, tmp_pa
 
 def test_a_recipe_as_json_before_all_are_trained_is_not_tuned(handed_on, tmp_path):
     result = run("train", "--recipe", "c005", "--folder", tmp_path, "--json")
-    assert len({row["model"] for row in json.loads(result.stdout) if row["model"].startswith("c005-")}) >= 12
+    assert (
+        len({row["model"] for row in json.loads(result.stdout) if row["model"].startswith("c005-")})
+        >= 12
+    )
     assert "Next:" not in result.stderr
 
 
@@ -132,14 +158,20 @@ def test_compare_fails_where_a_gain_is_another(trained, monkeypatch, same, code)
     assert result.exit_code == code
     assert result.stdout.splitlines()[2].split("\t") == [MODEL, "step00600", str(same[1])]
     assert "differ by at most 0.05" in result.stderr
-    assert "differ by at most" not in run("compare", "--model", MODEL, "--folder", trained, "--json").stderr
+    assert (
+        "differ by at most"
+        not in run("compare", "--model", MODEL, "--folder", trained, "--json").stderr
+    )
 
 
 def test_compare_prints_a_gain_that_is_not_finite(trained, monkeypatch):
     table = pd.DataFrame({"model": [MODEL], "largest": [math.nan], "same": [False]})
     monkeypatch.setattr(measuring, "compare", lambda members, folder: table)
     result = run("compare", "--model", MODEL, "--folder", trained, "--json")
-    assert (result.exit_code, json.loads(result.stdout)) == (1, [{"model": MODEL, "largest": None, "same": False}])
+    assert (result.exit_code, json.loads(result.stdout)) == (
+        1,
+        [{"model": MODEL, "largest": None, "same": False}],
+    )
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 1}', json.dumps(asdict(record("another")))])
@@ -181,16 +213,25 @@ def test_corpora_are_built_where_and_of_what_is_said(monkeypatch, tmp_path):
     result = run("corpora", "--folder", tmp_path / "own", "--text", text)
     assert calls == [(tmp_path / "own", text)]
     assert result.stdout == f"{tmp_path / 'own'}\n"
-    assert f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}" in result.stderr
+    assert (
+        f"python -m nursery train --model c005-L04d32h8 --folder {tmp_path / 'own'}"
+        in result.stderr
+    )
 
 
 def test_train_says_first_what_it_will_do(handed_on, tmp_path):
-    result = run("train", "--model", "c005-L04d32h8", "--folder", tmp_path, "--no-tune", "--processes", "1")
+    result = run(
+        "train", "--model", "c005-L04d32h8", "--folder", tmp_path, "--no-tune", "--processes", "1"
+    )
     assert re.match(r"7 models in 1 packs on cpu, about \d+ min\n", result.stderr)
     packs = handed_on["packs"]
     third = designs.read(STUDIES / "third" / "design.toml").packs()
-    assert 200 < designs.seconds_of(third, "cuda", 10) < 288, "the 60 tuned models and the start were in the 288 s"
-    assert designs.seconds_of(packs, "cpu", 2) == pytest.approx(designs.seconds_of(packs, "cpu", 1) / 2)
+    assert 200 < designs.seconds_of(third, "cuda", 10) < 288, (
+        "the 60 tuned models and the start were in the 288 s"
+    )
+    assert designs.seconds_of(packs, "cpu", 2) == pytest.approx(
+        designs.seconds_of(packs, "cpu", 1) / 2
+    )
 
 
 def test_gains_by_prompt_are_of_packs_that_are_trained(tmp_path):

@@ -1,7 +1,9 @@
-"""Shapes of the decoders that litgpt knows: `python scripts/candidates/read_litgpt.py WHEEL` writes `litgpt.csv`.
+"""Shapes of the decoders that litgpt knows: `python scripts/candidates/read_litgpt.py WHEEL` writes
+`litgpt.csv`.
 
-WHEEL comes with `pip download litgpt==0.5.13 --no-deps`; litgpt is under the Apache License 2.0. Only shapes are taken,
-no code. Another file than the declared one is refused, so that the same rows come out.
+WHEEL comes with `pip download litgpt==0.5.13 --no-deps`; litgpt is under the Apache License 2.0.
+Only shapes are taken, no code. Another file than the declared one is refused, so that the same rows
+come out.
 """
 
 from __future__ import annotations
@@ -40,12 +42,19 @@ SHAPE = {
 
 
 def read_configurations(wheel: Path) -> ModuleType:
-    """The module of a wheel that lists configurations; DataError where the wheel is not the declared one."""
+    """The module of a wheel that lists configurations; DataError where the wheel is not the
+    declared one."""
     content = wheel.read_bytes()
     got = hashlib.sha256(content).hexdigest()
     if got != SHA256:
         step = "pip download litgpt==0.5.13 --no-deps"
-        raise DataError("another file than the declared one", where=wheel, got=got, allowed=SHA256, next_step=step)
+        raise DataError(
+            "another file than the declared one",
+            where=wheel,
+            got=got,
+            allowed=SHA256,
+            next_step=step,
+        )
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as archive:
         loader = SourceFileLoader("litgpt_config", archive.extract(CONFIG, folder))
         module = ModuleType(loader.name)

@@ -1,7 +1,9 @@
-"""Readers of the sheaf Laplacian files: H4 in three versions, restriction maps, L* by change of sign.
+"""Readers of the sheaf Laplacian files: H4 in three versions, restriction maps, L* by change of
+sign.
 
-Layers are 0-based indices in these files; tables are 1-based. Every index is recomputed from the curve it is said to
-come from; one that falls on the first NaN is no maximum and is left missing in `transitions`.
+Layers are 0-based indices in these files; tables are 1-based. Every index is recomputed from the
+curve it is said to come from; one that falls on the first NaN is no maximum and is left missing in
+`transitions`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import numpy as np
 from ledger import Document, Place
 from reading import UNSTATED, Curve, Reading, Run
 
-SIGN_SET, MAPS_SET = "study_sign_change_5", "study_maps_1"
+SIGN_SET = "study_sign_change_5"
+MAPS_SET = "study_maps_1"
 
 
 def read_h4(reading: Reading, document: Document, copy: Document) -> None:
@@ -28,8 +31,15 @@ def read_h4(reading: Reading, document: Document, copy: Document) -> None:
         run.transition(place["L_star_inflection"], "inflection", "spectral_gap")
         means = {"max_spectral_gap": gap.max(), "mean_spectral_gap": gap.mean()}
         reading.follow(place, means | {"spectral_gap_at_half": gap[run.L // 2]})
-        gaps = {"L* (gap max)": peak, "L* / L": peak / run.L, "Max Gap": gap.max(), "Mean Gap": gap.mean()}
-        reading.follow(summary, {"Known Gain": place["known_gain"].peek(), "Layers": run.L, **gaps}, run.model)
+        gaps = {
+            "L* (gap max)": peak,
+            "L* / L": peak / run.L,
+            "Max Gap": gap.max(),
+            "Mean Gap": gap.mean(),
+        }
+        reading.follow(
+            summary, {"Known Gain": place["known_gain"].peek(), "Layers": run.L, **gaps}, run.model
+        )
     reading.copy(copy, document, document.root["summary"])
 
 
@@ -48,7 +58,9 @@ def read_h4_v2(reading: Reading, document: Document, copy: Document) -> None:
         run.attention({"graph_lambda2": place["graph_lambda_2"]}, "unstated")
         gain = place["known_gain"].peek()
         a_priori = run.L / 2 * (1 + np.tanh(5 * (gain - 1)))
-        steepest = run.transition(place["L_star_trace"], "max_abs_gradient", "first_head", _slope(first))
+        steepest = run.transition(
+            place["L_star_trace"], "max_abs_gradient", "first_head", _slope(first)
+        )
         run.transition(place["L_star_spectral"], "max_spectral_gap", "spectral_gap", gap)
         ratios = {"L_star_ratio_apriori": a_priori / run.L, "L_star_ratio_trace": steepest / run.L}
         means = {"mean_trace_full": first.mean(), "mean_trace_multihead": multi.mean()}
@@ -82,13 +94,15 @@ def read_h4_extended(reading: Reading, document: Document) -> None:
 
 def read_maps(reading: Reading, document: Document) -> None:
     """`restriction_maps_results`: Pythia-1.4B, one prompt."""
-    top, prompt = document.top, "p01"
+    top = document.top
+    prompt = "p01"
     reading.numbered_prompts(MAPS_SET, [top["test_prompt"].text()])
     model = reading.model(top["model"])
     run = reading.run(document, model, prompts=MAPS_SET, dtype="float16", attention="eager")
     run.hold(top, "n_layers", "n_heads", "hidden_dim")
     run.take(top["seq_len"], "n_tokens", prompt)
-    maps, sheaf = top["restriction_maps"], top["sheaf_laplacian"]
+    maps = top["restriction_maps"]
+    sheaf = top["sheaf_laplacian"]
     columns = {
         "contraction_ratio": maps["contraction_ratios"],
         "operator_norm": maps["mean_op_norms"],
@@ -104,8 +118,16 @@ def read_maps(reading: Reading, document: Document) -> None:
             reading.state(place, "smallest eigenvalue where the attention overflowed")
         else:
             reading.derive(place, low)
-    run.transition(maps["L_star_min_contraction"], "minimum", "contraction_ratio", ratios, np.argmin, prompt)
-    run.transition(maps["L_star_inflection"], "inflection", "contraction_ratio", _slope(ratios), prompt_id=prompt)
+    run.transition(
+        maps["L_star_min_contraction"], "minimum", "contraction_ratio", ratios, np.argmin, prompt
+    )
+    run.transition(
+        maps["L_star_inflection"],
+        "inflection",
+        "contraction_ratio",
+        _slope(ratios),
+        prompt_id=prompt,
+    )
 
 
 def read_sign_change(reading: Reading, document: Document) -> None:
@@ -128,8 +150,12 @@ def read_sign_change(reading: Reading, document: Document) -> None:
         reading.follow(place, {"L_star_predicted": predicted, **moments, "error_pct": error})
         if place["L_star_calibration"].value is not None:
             run.transition(place["L_star_calibration"], "calibration", "unstated")
-    overall = reading.derive(top["overall_mape"], np.mean([place["error_pct"].peek() for place in results]))
-    before = reading.state(top["comparison_v2_argmax"], "error of the formula by argmax of the gradient, per cent")
+    overall = reading.derive(
+        top["overall_mape"], np.mean([place["error_pct"].peek() for place in results])
+    )
+    before = reading.state(
+        top["comparison_v2_argmax"], "error of the formula by argmax of the gradient, per cent"
+    )
     reading.derive(top["improvement_pp"], before - overall)
 
 
@@ -137,7 +163,9 @@ def _run(reading: Reading, document: Document, place: Place, dtype: str = UNSTAT
     run = reading.run(document, reading.model(place["model"]), dtype=dtype)
     run.lab(place["lab"])
     run.hold(place, "n_layers")
-    reading.state(place["known_gain"], f"known gain, copied by hand; behaviour {place['behavior'].text()}")
+    reading.state(
+        place["known_gain"], f"known gain, copied by hand; behaviour {place['behavior'].text()}"
+    )
     return run
 
 

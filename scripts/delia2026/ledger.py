@@ -1,6 +1,8 @@
-"""The ledger: a parsed file whose every number is read exactly once and ends in one fate, or the import stops.
+"""The ledger: a parsed file whose every number is read exactly once and ends in one fate, or the
+import stops.
 
-Numbers are integers, floats, NaN, and text that parses as a number; truth values, dates and sizes with a unit are not.
+Numbers are integers, floats, NaN, and text that parses as a number; truth values, dates and sizes
+with a unit are not.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from thermostats.errors import DataError
 
 STAMP = r"_\d{8}_\d{6}(?=\.\w+$)"
 """Time stamp at the end of a file's name."""
-IMPORTED, DERIVABLE = "imported", "derivable"
+IMPORTED = "imported"
+DERIVABLE = "derivable"
 NUMERAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[Nn]a[Nn]")
 
 
 class Entry(NamedTuple):
-    """What became of one number: fate, where it went or what it follows from, relative difference where recomputed."""
+    """What became of one number: fate, where it went or what it follows from, relative difference
+    where recomputed."""
 
     pattern: str
     fate: str
@@ -35,7 +39,8 @@ class Entry(NamedTuple):
 
 @dataclass
 class Document:
-    """One file as parsed, and the fate of every number in it that has been read so far, by JSON pointer."""
+    """One file as parsed, and the fate of every number in it that has been read so far, by JSON
+    pointer."""
 
     file: str
     root: Any
@@ -64,7 +69,9 @@ class Document:
         """Raise DataError where a number of the file has not been read: a new or renamed key."""
         if unread := [pointer for pointer, _ in numbers(self.root) if pointer not in self.entries]:
             what = f"the file holds {len(unread)} numbers that nothing reads"
-            raise DataError(what, where=f"{self.file}{unread[0]}", next_step="restore the published file")
+            raise DataError(
+                what, where=f"{self.file}{unread[0]}", next_step="restore the published file"
+            )
 
 
 def numbers(value: Any, pointer: str = "") -> Iterator[tuple[str, float]]:
@@ -86,7 +93,8 @@ def escape(key: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """One value of a document with its JSON pointer; reading a number through it enters its fate."""
+    """One value of a document with its JSON pointer; reading a number through it enters its
+    fate."""
 
     document: Document
     value: Any
@@ -96,7 +104,9 @@ class Place:
     def __getitem__(self, key: str) -> Place:
         """The place below a key."""
         if not isinstance(self.value, dict) or key not in self.value:
-            raise DataError(f"key {key!r} is missing", where=self.where, next_step="restore the published file")
+            raise DataError(
+                f"key {key!r} is missing", where=self.where, next_step="restore the published file"
+            )
         return self._below(key, key)
 
     @property
@@ -112,7 +122,9 @@ class Place:
     def each(self, length: int | None = None) -> list[Place]:
         """The places of a list; raises DataError where it has another length."""
         if length is not None and len(self.value) != length:
-            raise DataError("another length", where=self.where, got=str(len(self.value)), allowed=str(length))
+            raise DataError(
+                "another length", where=self.where, got=str(len(self.value)), allowed=str(length)
+            )
         return [self._below(index, "*") for index in range(len(self.value))]
 
     def named(self) -> list[tuple[str, Place]]:
@@ -153,4 +165,9 @@ class Place:
         self.document.entries[self.pointer] = Entry(self.pattern, fate, where, missing, difference)
 
     def _below(self, at: str | int, part: str) -> Place:
-        return Place(self.document, self.value[at], f"{self.pointer}/{escape(str(at))}", f"{self.pattern}/{part}")
+        return Place(
+            self.document,
+            self.value[at],
+            f"{self.pointer}/{escape(str(at))}",
+            f"{self.pattern}/{part}",
+        )

@@ -7,7 +7,8 @@ from ledger import Place
 from thermostats.errors import DataError
 
 BY_ORGANISATION = {
-    "EleutherAI": "pythia-70m pythia-160m pythia-410m pythia-1b pythia-1.4b pythia-2.8b pythia-6.9b pythia-12b "
+    "EleutherAI": "pythia-70m pythia-160m pythia-410m pythia-1b pythia-1.4b pythia-2.8b "
+    "pythia-6.9b pythia-12b "
     "gpt-neo-125m gpt-neo-1.3B gpt-neo-2.7B gpt-j-6b",
     "openai-community": "gpt2 gpt2-medium gpt2-large gpt2-xl",
     "facebook": "opt-125m opt-350m opt-1.3b opt-2.7b opt-6.7b",
@@ -19,7 +20,11 @@ BY_ORGANISATION = {
     "google": "gemma-7b gemma-7b-it gemma-2b",
 }
 MODELS = {
-    **{name.lower(): f"{place}/{name}" for place, names in BY_ORGANISATION.items() for name in names.split()},
+    **{
+        name.lower(): f"{place}/{name}"
+        for place, names in BY_ORGANISATION.items()
+        for name in names.split()
+    },
     "mistral-7b": "mistralai/Mistral-7B-v0.1",
     "mistral-7b-base": "mistralai/Mistral-7B-v0.1",
     "mistral-7b-instruct": "mistralai/Mistral-7B-Instruct-v0.2",
@@ -40,15 +45,20 @@ def known_model(name: str) -> str:
 
 
 def model_id(name: str, where: Place) -> str:
-    """Hub id of a model as a file names it, with or without its organisation; raises DataError where unknown."""
+    """Hub id of a model as a file names it, with or without its organisation; raises DataError
+    where unknown."""
     if not (known_id := known_model(name)):
-        raise DataError("no such model", where=where.where, got=repr(name), allowed=", ".join(MODELS))
+        raise DataError(
+            "no such model", where=where.where, got=repr(name), allowed=", ".join(MODELS)
+        )
     return known_id
 
 
 def model_named(place: Place) -> str:
-    """Hub id of the model that a place is about, by the last name on the way to it; empty where there is none."""
-    value, model = place.document.root, ""
+    """Hub id of the model that a place is about, by the last name on the way to it; empty where
+    there is none."""
+    value = place.document.root
+    model = ""
     for part in place.pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict):

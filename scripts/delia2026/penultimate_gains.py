@@ -1,7 +1,9 @@
-"""Readers of the files that hold residual gains at the last token without the final norm: family, hunt, clean residual.
+"""Readers of the files that hold residual gains at the last token without the final norm: family,
+hunt, clean residual.
 
-In these files entry i (from 0) of `all_layer_gains` is G_(i+1), averaged over prompts, but for the last entry, which is
-‖norm_f(x_L)‖ / n_(L-1): hidden states end in a normed one. Their "residual gain" is the penultimate gain G_(L-1).
+In these files entry i (from 0) of `all_layer_gains` is G_(i+1), averaged over prompts, but for the
+last entry, which is ‖norm_f(x_L)‖ / n_(L-1): hidden states end in a normed one. Their "residual
+gain" is the penultimate gain G_(L-1).
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from ledger import Document, Place
 from reading import Reading, Run
 from scipy import stats
 
-FAMILY_SET, HUNT_SET, CLEAN_SET = "study_family_25", "study_hunt_5", "study_clean_3"
+FAMILY_SET = "study_family_25"
+HUNT_SET = "study_hunt_5"
+CLEAN_SET = "study_clean_3"
 DENSE = 0.2
 """Head density from which on the study expects a model to dampen."""
 
@@ -21,9 +25,12 @@ def read_family(reading: Reading, document: Document) -> None:
     top = document.top
     models = top["models"].each()
     n = top["n_prompts"].integer()
-    reading.follow(top, {"n_prompts": len(models[0]["residual_gain_all"].each()), "n_models": len(models)})
+    reading.follow(
+        top, {"n_prompts": len(models[0]["residual_gain_all"].each()), "n_models": len(models)}
+    )
     reading.numbered_prompts(FAMILY_SET, [""] * n)
-    means, densities = [], []
+    means = []
+    densities = []
     for place in models:
         run = reading.run(document, reading.model(place["model"]), prompts=FAMILY_SET)
         _curve(run, place)
@@ -32,19 +39,26 @@ def read_family(reading: Reading, document: Document) -> None:
         for i, gain in enumerate(gains, start=1):
             run.layers({"gain_block": [gain]}, "last", f"p{i:02}", first=run.L - 1)
         values = np.array([gain.peek() for gain in gains])
-        reading.follow(place, {"residual_gain_mean": values.mean(), "residual_gain_std": values.std()})
+        reading.follow(
+            place, {"residual_gain_mean": values.mean(), "residual_gain_std": values.std()}
+        )
         means.append(place["residual_gain_mean"].peek())
         densities.append(reading.density(run.model))
         _label(run, place, "is_dampening", means[-1])
     fit = stats.pearsonr(densities, means)
-    dampens, dense = np.array(means) < 1, np.array(densities) >= DENSE
-    rates = {"high_rho_dampen_rate": np.mean(dampens[dense]), "low_rho_expand_rate": np.mean(~dampens[~dense])}
+    dampens = np.array(means) < 1
+    dense = np.array(densities) >= DENSE
+    rates = {
+        "high_rho_dampen_rate": np.mean(dampens[dense]),
+        "low_rho_expand_rate": np.mean(~dampens[~dense]),
+    }
     correlation = {"rho_gain_correlation": fit.statistic, "correlation_p_value": fit.pvalue}
     reading.follow(top["analysis"], correlation | rates)
 
 
 def read_hunt(reading: Reading, document: Document) -> None:
-    """`high_rho_hunt_NO_FINAL_LN`: sixteen models of five labs, averages over five prompts, lab signatures."""
+    """`high_rho_hunt_NO_FINAL_LN`: sixteen models of five labs, averages over five prompts, lab
+    signatures."""
     top = document.top
     reading.numbered_prompts(HUNT_SET, [""] * 5)
     models = top["tested_results"].each()
@@ -62,7 +76,9 @@ def read_hunt(reading: Reading, document: Document) -> None:
     for lab, place in top["h26_lab_signatures"].named():
         values = np.array(by_lab[lab])
         moments = {"mean_gain": values.mean(), "std_gain": values.std()}
-        reading.follow(place, moments | {"dampen_pct": 100 * np.mean(values < 1), "n_models": len(values)})
+        reading.follow(
+            place, moments | {"dampen_pct": 100 * np.mean(values < 1), "n_models": len(values)}
+        )
 
 
 def read_clean(reading: Reading, document: Document) -> None:
@@ -71,7 +87,9 @@ def read_clean(reading: Reading, document: Document) -> None:
     reading.numbered_prompts(CLEAN_SET, [place.text() for place in top["prompts"].each()])
     right = []
     for _, place in top["results"].named():
-        run = reading.run(document, reading.model(place["path"]), prompts=CLEAN_SET, dtype=top["precision"].text())
+        run = reading.run(
+            document, reading.model(place["path"]), prompts=CLEAN_SET, dtype=top["precision"].text()
+        )
         mean = _averages(run, place)
         _label(run, place, "is_dampening_no_ln", mean)
         right.append((reading.density(run.model) >= DENSE) == (mean < 1))
@@ -87,7 +105,8 @@ def _averages(run: Run, place: Place) -> float:
 
 
 def _curve(run: Run, place: Place) -> float:
-    """Geometry, gains of layers 1..L-1 averaged over prompts, the normed gain; returns the mean penultimate gain."""
+    """Geometry, gains of layers 1..L-1 averaged over prompts, the normed gain; returns the mean
+    penultimate gain."""
     run.hold(place, "n_layers", "n_heads", "d_model", "d_head")
     run.reading.derive(place["rho"], run.reading.density(run.model))
     *inner, last = place["all_layer_gains"].each(run.L)

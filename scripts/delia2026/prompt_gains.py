@@ -1,4 +1,5 @@
-"""Readers of the files with one row per model and prompt: benchmark, twins, GPT-2 and GPT-J, on the same 25 prompts.
+"""Readers of the files with one row per model and prompt: benchmark, twins, GPT-2 and GPT-J, on the
+same 25 prompts.
 
 Their `Last_Gain` is G_L of block hooks at the last token, `Total_Amp` is n_L / n_1.
 """
@@ -28,7 +29,11 @@ def read_benchmark(reading: Reading, document: Document, copy: Document) -> None
         words = place["Prompt"].text(), place["Category"].text(), complexity.integer()
         reading.prompts(PROMPT_SET, [(f"p{i:02}", *words)])
     rows = _rows(reading, document, copy, "float16", declared=len(prompts))
-    counts = {"n_models": len(top["models"].each()), "n_prompts": len(prompts), "n_measurements": len(rows)}
+    counts = {
+        "n_models": len(top["models"].each()),
+        "n_prompts": len(prompts),
+        "n_measurements": len(rows),
+    }
     reading.follow(top, counts)
     by_name = dict(iter(rows.groupby("name")))
     _base_levels(reading, top, rows)
@@ -52,15 +57,23 @@ def read_twins(reading: Reading, document: Document, copy: Document) -> None:
     """`twin_test_results`: three pairs of base and instruct, bfloat16."""
     top = document.top
     rows = _rows(reading, document, copy, "bfloat16")
-    pairs = {(p["Family"].text(), p["Variant"].text()): p["Model"].text() for p in top["all_results"].each()}
+    pairs = {
+        (p["Family"].text(), p["Variant"].text()): p["Model"].text()
+        for p in top["all_results"].each()
+    }
     names = rows["name"].nunique()
-    counts = {"n_families": len(pairs) / 2, "n_prompts_per_model": len(rows) / names, "n_total_measurements": len(rows)}
+    counts = {
+        "n_families": len(pairs) / 2,
+        "n_prompts_per_model": len(rows) / names,
+        "n_total_measurements": len(rows),
+    }
     reading.follow(top, counts)
     means = {}
     for family, pair in top["twin_summary"].named():
         for variant in ("base", "instruct"):
             name = pairs[family, variant]
-            g, model = rows.loc[rows["name"] == name, "gain"], reading.name(name)
+            g = rows.loc[rows["name"] == name, "gain"]
+            model = reading.name(name)
             moments = {"mean_gain": g.mean(), "std_gain": g.std(ddof=0), "n_samples": len(g)}
             reading.follow(pair[variant], moments, model)
             means[family, variant] = pair[variant]["mean_gain"].peek()
@@ -69,7 +82,11 @@ def read_twins(reading: Reading, document: Document, copy: Document) -> None:
         base, instruct = (means[family, variant] for variant in ("base", "instruct"))
         first, second = (reading.name(pairs[family, variant]) for variant in ("base", "instruct"))
         reading.follow(place, {"Base_Gain": base}, first)
-        reading.follow(place, {"Instruct_Gain": instruct, "Delta": instruct - base, "Ratio": instruct / base}, second)
+        reading.follow(
+            place,
+            {"Instruct_Gain": instruct, "Delta": instruct - base, "Ratio": instruct / base},
+            second,
+        )
     for _, place in reading.by_model(top["reference_gains"]):
         reading.state(place, COPIED)
 
@@ -78,7 +95,8 @@ def read_gpt2(reading: Reading, document: Document, copy: Document) -> None:
     """`gpt2_layernorm_validation`: GPT-2 medium, large and XL, float32."""
     top = document.top
     rows = _rows(reading, document, copy, "float32")
-    n, models = len(rows), rows["name"].nunique()
+    n = len(rows)
+    models = rows["name"].nunique()
     reading.follow(top, {"n_models": models, "n_prompts": n // models, "n_measurements": n})
     _base_levels(reading, top, rows)
     for place in top["validation_results"].each():
@@ -102,13 +120,19 @@ def read_gptj(reading: Reading, document: Document, copy: Document) -> None:
         reading.derive(place, rows.loc[rows["category"] == category, "gain"].mean())
     comparison = top["hypothesis_test"]["comparison"]
     reading.derive(comparison["gptj_6b"]["gain"], rows["gain"].mean())
-    for key, model in (("pythia_6.9b", "EleutherAI/pythia-6.9b"), ("gpt2_xl", "openai-community/gpt2-xl")):
+    for key, model in (
+        ("pythia_6.9b", "EleutherAI/pythia-6.9b"),
+        ("gpt2_xl", "openai-community/gpt2-xl"),
+    ):
         reading.state(comparison[key]["gain"], COPIED, model)
     _references(reading, top)
 
 
-def _rows(reading: Reading, document: Document, copy: Document, dtype: str, declared: int = 0) -> pd.DataFrame:
-    """Import one row per model and prompt; the complexity of the first `declared` rows is in the prompt set already.
+def _rows(
+    reading: Reading, document: Document, copy: Document, dtype: str, declared: int = 0
+) -> pd.DataFrame:
+    """Import one row per model and prompt; the complexity of the first `declared` rows is in the
+    prompt set already.
 
     Columns: name, category, complexity, gain, entropy.
     """
@@ -119,9 +143,12 @@ def _rows(reading: Reading, document: Document, copy: Document, dtype: str, decl
         model = reading.model(place["Model"])
         if model not in runs:
             runs[model] = reading.run(document, model, prompts=PROMPT_SET, dtype=dtype)
-        run, prompt = runs[model], prompts[place["Prompt"].text()]
+        run = runs[model]
+        prompt = prompts[place["Prompt"].text()]
         if "Complexity" in place.value and number >= declared:
-            reading.derive(place["Complexity"], prompt["complexity"], "prompts.complexity", within=EXACT)
+            reading.derive(
+                place["Complexity"], prompt["complexity"], "prompts.complexity", within=EXACT
+            )
         if "N_Layers" in place.value:
             run.hold(place, "N_Layers")
         key = prompt["prompt_id"]
@@ -158,7 +185,11 @@ def _platitude(reading: Reading, place: Place, rows: pd.DataFrame) -> None:
     apart = stats.ttest_ind(cliche, novel)
     means = {"Cliche_Entropy_Mean": cliche.mean(), "Novel_Entropy_Mean": novel.mean()}
     difference = (cliche.mean() - novel.mean()) / np.sqrt((cliche.var() + novel.var()) / 2)
-    reading.follow(place, means | {"t_stat": apart.statistic, "p_val": apart.pvalue, "cohens_d": difference})
+    reading.follow(
+        place, means | {"t_stat": apart.statistic, "p_val": apart.pvalue, "cohens_d": difference}
+    )
     if place["hypothesis"].text() == "CONFIRMED" and apart.pvalue > 0.05:
         name = place["Model"].text()
-        reading.disagree("platitude", float(apart.pvalue), 0.05, model=reading.name(name), name=name)
+        reading.disagree(
+            "platitude", float(apart.pvalue), 0.05, model=reading.name(name), name=name
+        )

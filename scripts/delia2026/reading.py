@@ -1,4 +1,5 @@
-"""What the readers fill: the rows of every table; every number is entered as a row, or held against a computation."""
+"""What the readers fill: the rows of every table; every number is entered as a row, or held against
+a computation."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Curve = NDArray[np.float64]
 EXACT = 0.0
 """Tolerance of copies and small whole numbers."""
 DOUBLE = 1e-9
-"""For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose more digits."""
+"""For sums of some hundred float64 numbers in another order: rounding grows to 1e-14, p-values lose
+more digits."""
 SINGLE = 1e-6
 """For figures that the study computed in float32 (unit roundoff 6e-8, a few tens of operations)."""
 DIGITS = 12
@@ -34,7 +36,13 @@ OVERFLOW = "NaN in the file: attention overflowed in float16"
 NAN = "NaN in the file"
 UNSTATED = "unstated"
 UNSTATED_SET = "study_unstated"
-FACTS = {"hidden_dim": "d_model", "L": "n_layers", "H": "n_heads", "Layers": "n_layers", "N_Layers": "n_layers"}
+FACTS = {
+    "hidden_dim": "d_model",
+    "L": "n_layers",
+    "H": "n_heads",
+    "Layers": "n_layers",
+    "N_Layers": "n_layers",
+}
 """Columns of the table `models` that the files give under other names."""
 
 
@@ -46,9 +54,12 @@ def declared(name: str) -> list[dict[str, str]]:
 
 @cache
 def rules() -> dict[tuple[str, str], tuple[str, str, float]]:
-    """From `derived.csv`, by family and pattern: what a number follows from, the statistic it is, and the tolerance."""
+    """From `derived.csv`, by family and pattern: what a number follows from, the statistic it is,
+    and the tolerance."""
     rows = declared("derived.csv")
-    return {(r["file"], r["pointer"]): (r["rule"], r["statistic"], float(r["within"])) for r in rows}
+    return {
+        (r["file"], r["pointer"]): (r["rule"], r["statistic"], float(r["within"])) for r in rows
+    }
 
 
 @cache
@@ -59,7 +70,8 @@ def disagreements() -> dict[str, dict[str, str]]:
 
 @dataclass
 class Reading:
-    """Documents by family, rows of the table `models` by hub id, and the rows made so far by table."""
+    """Documents by family, rows of the table `models` by hub id, and the rows made so far by
+    table."""
 
     documents: Mapping[str, Document]
     facts: Mapping[str, Mapping[str, Any]]
@@ -102,14 +114,25 @@ class Reading:
         return float(self.fact(model, "n_heads") / self.fact(model, "d_head"))
 
     def prompts(self, name: str, prompts: Iterable[tuple[str, str, str, int | None]]) -> None:
-        """Declare a prompt set: id, text ("" where the file does not give it), category, complexity of each prompt."""
+        """Declare a prompt set: id, text ("" where the file does not give it), category, complexity
+        of each prompt."""
         for prompt_id, text, category, complexity in prompts:
             words = {"text": text, "text_sha256": _sha(text) if text else ""}
-            self.add("prompts", prompt_set=name, prompt_id=prompt_id, **words, category=category, complexity=complexity)
+            self.add(
+                "prompts",
+                prompt_set=name,
+                prompt_id=prompt_id,
+                **words,
+                category=category,
+                complexity=complexity,
+            )
 
     def numbered_prompts(self, name: str, texts: Iterable[str]) -> None:
-        """Declare a prompt set of which no more than the texts, or their number, is known: p01, p02, …"""
-        self.prompts(name, [(f"p{i:02}", text, "unstated", None) for i, text in enumerate(texts, start=1)])
+        """Declare a prompt set of which no more than the texts, or their number, is known: p01,
+        p02, …"""
+        self.prompts(
+            name, [(f"p{i:02}", text, "unstated", None) for i, text in enumerate(texts, start=1)]
+        )
 
     def run(
         self,
@@ -121,7 +144,9 @@ class Reading:
         attention: str = UNSTATED,
     ) -> Run:
         """Declare a run on a prompt set."""
-        hashes = [p["text_sha256"] for p in self.rows.get("prompts", []) if p["prompt_set"] == prompts]
+        hashes = [
+            p["text_sha256"] for p in self.rows.get("prompts", []) if p["prompt_set"] == prompts
+        ]
         measured = {
             "model_id": model,
             "revision": "main",
@@ -133,17 +158,30 @@ class Reading:
             "source": document.file,
         }
         identity = run_id(measured)
-        stamp = {"versions": "", "device": "", "seconds": None, "measured_at": stated_date(document.root)}
+        stamp = {
+            "versions": "",
+            "device": "",
+            "seconds": None,
+            "measured_at": stated_date(document.root),
+        }
         self.add("runs", run_id=identity, **measured, **stamp)
         return Run(self, identity, model, self.depth(model))
 
     def state(self, place: Place, statistic: str, model: str = "") -> float:
-        """Import a number as a statement and return it; the model is the one that the way to the place names."""
-        self._statement(place, statistic, model or model_named(place), place.number("statements.value"))
+        """Import a number as a statement and return it; the model is the one that the way to the
+        place names."""
+        self._statement(
+            place, statistic, model or model_named(place), place.number("statements.value")
+        )
         return place.peek()
 
     def _statement(self, place: Place, statistic: str, model: str, value: float | None) -> None:
-        where = {"source": place.document.file, "pointer": place.pointer, "statistic": statistic, "model_id": model}
+        where = {
+            "source": place.document.file,
+            "pointer": place.pointer,
+            "statistic": statistic,
+            "model_id": model,
+        }
         self.add("statements", **where, value=value, missing=OVERFLOW if value is None else "")
 
     def derive(
@@ -155,16 +193,19 @@ class Reading:
         within: float = DOUBLE,
         statistic: str = "",
     ) -> float:
-        """Compare a number with the value recomputed by `rule`; if they differ it is a statement and a disagreement.
+        """Compare a number with the value recomputed by `rule`; if they differ it is a statement
+        and a disagreement.
 
-        Without a rule, its words, statistic and tolerance are those that `derived.csv` declares for the place.
-        If they agree and the number is a separate figure, it is a statement too, so that it can be shown next to the
-        recomputed value; copies, counts, places and shapes (`within` is EXACT) and entries of lists are not.
-        The difference is relative to the larger of the two; both NaN counts as equal.
+        Without a rule, its words, statistic and tolerance are those that `derived.csv` declares for
+        the place. If they agree and the number is a separate figure, it is a statement too, so that
+        it can be shown next to the recomputed value; copies, counts, places and shapes (`within` is
+        EXACT) and entries of lists are not. The difference is relative to the larger of the two;
+        both NaN counts as equal.
         """
         if not rule:
             rule, statistic, within = rules()[place.document.family, place.pattern]
-        value, recomputed = place.peek(), float(expected)
+        value = place.peek()
+        recomputed = float(expected)
         difference = relative(value, recomputed)
         if difference <= within:
             tolerance = f"within {within:g} relative" if within else "equal"
@@ -179,7 +220,8 @@ class Reading:
         return value
 
     def follow(self, place: Place, expected: Mapping[str, SupportsFloat], model: str = "") -> None:
-        """Hold the numbers at a place, by key, against the values recomputed by the rules of `derived.csv`."""
+        """Hold the numbers at a place, by key, against the values recomputed by the rules of
+        `derived.csv`."""
         for key, value in expected.items():
             self.derive(place[key], value, model=model)
 
@@ -189,7 +231,8 @@ class Reading:
             self.derive(entry, value)
 
     def copy(self, copy: Document, original: Document, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Hold a CSV file against the JSON rows that it repeats, cell by cell; disagreements are recorded."""
+        """Hold a CSV file against the JSON rows that it repeats, cell by cell; disagreements are
+        recorded."""
         for place, row in zip(copy.top.each(len(rows)), rows, strict=True):
             for label, value in row.items():
                 self._cell(place[label], value, original.file)
@@ -201,20 +244,37 @@ class Reading:
             return
         equal = cell.value == original
         if NUMERAL.fullmatch(cell.text()):
-            cell.enter(*((DERIVABLE, f"{rule}; equal", 0.0) if equal else (IMPORTED, "inconsistencies.what")))
+            cell.enter(
+                *(
+                    (DERIVABLE, f"{rule}; equal", 0.0)
+                    if equal
+                    else (IMPORTED, "inconsistencies.what")
+                )
+            )
         if not equal:
             words = {"where": cell.where, "file": cell.document.file, "other_file": file}
             self.disagree("cell", **words, cell=repr(cell.value), original=repr(original))
 
     def disagree(
-        self, key: str, value: float | None = None, other_value: float | None = None, /, **words: object
+        self,
+        key: str,
+        value: float | None = None,
+        other_value: float | None = None,
+        /,
+        **words: object,
     ) -> None:
-        """One row of the table `inconsistencies`, by its key in `disagreements.csv`, whose texts take `words`.
+        """One row of the table `inconsistencies`, by its key in `disagreements.csv`, whose texts
+        take `words`.
 
-        `file`, `other_file` and `model` are words too: the row's own where none is given, families there.
+        `file`, `other_file` and `model` are words too: the row's own where none is given, families
+        there.
         """
         row = disagreements()[key]
-        files = {name: self.file(row[name]) for name in ("file", "other_file") if row[name] and name not in words}
+        files = {
+            name: self.file(row[name])
+            for name in ("file", "other_file")
+            if row[name] and name not in words
+        }
         named = {"other_file": "", "model": row["model"]} | files | words
         self.add(
             "inconsistencies",
@@ -246,7 +306,9 @@ class Run:
     def same(self, place: Place, label: str) -> None:
         """Hold a fact against the table `models`."""
         place.integer()
-        self.reading.derive(place, float(self.fact(label)), f"models.{label}", self.model, EXACT, label)
+        self.reading.derive(
+            place, float(self.fact(label)), f"models.{label}", self.model, EXACT, label
+        )
 
     def hold(self, place: Place, *keys: str) -> None:
         """Hold the facts under some keys against the table `models`."""
@@ -255,9 +317,15 @@ class Run:
 
     def lab(self, place: Place) -> None:
         """Hold the lab named at a place against the table `models`."""
-        lab, recorded = place.text(), self.fact("heritage")
+        lab = place.text()
+        recorded = self.fact("heritage")
         if LABS.get(lab, lab) != recorded:
-            words = {"where": place.where, "file": place.document.file, "lab": lab, "model": self.model}
+            words = {
+                "where": place.where,
+                "file": place.document.file,
+                "lab": lab,
+                "model": self.model,
+            }
             self.reading.disagree("lab", **words, known=recorded)
 
     def add(self, table: str, **row: Any) -> None:
@@ -272,28 +340,48 @@ class Run:
         first: int = 1,
         missing: str = "",
     ) -> list[Curve]:
-        """Import columns of the table `layers`, a place each layer from `first` on; returns the columns.
+        """Import columns of the table `layers`, a place each layer from `first` on; returns the
+        columns.
 
         `missing`: the reason where a column has fewer places than another.
         """
         for layer, places in enumerate(zip_longest(*columns.values()), start=first):
             both = zip(columns, places, strict=True)
-            values = {name: None if place is None else place.number(f"layers.{name}") for name, place in both}
+            values = {
+                name: None if place is None else place.number(f"layers.{name}")
+                for name, place in both
+            }
             reason = missing if None in places else NAN if None in values.values() else ""
-            self.add("layers", layer=layer, prompt_id=prompt_id, position=position, missing=reason, **values)
+            self.add(
+                "layers",
+                layer=layer,
+                prompt_id=prompt_id,
+                position=position,
+                missing=reason,
+                **values,
+            )
         return [np.array([place.peek() for place in places]) for places in columns.values()]
 
     def output(self, columns: Mapping[str, Place], prompt_id: str = "", token: str = "") -> None:
         """Import a row of the table `outputs`."""
         values = {name: place.number(f"outputs.{name}") for name, place in columns.items()}
-        top = json.dumps(token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
+        top = (
+            json.dumps(token, ensure_ascii=False)[1:-1]
+            .replace('\\"', '"')
+            .replace("\x7f", "\\u007f")
+        )
         missing = NAN if None in values.values() else ""
         self.add("outputs", prompt_id=prompt_id, top_token=top, missing=missing, **values)
 
     def attention(self, places: Mapping[str, Place], variant: str, prompt_id: str = "") -> Curve:
-        """Import columns of the table `attention`, all heads together, one row per layer; returns the first."""
-        for layer, entries in enumerate(zip(*(place.each(self.L) for place in places.values()), strict=True), start=1):
-            values = {name: e.number(f"attention.{name}") for name, e in zip(places, entries, strict=True)}
+        """Import columns of the table `attention`, all heads together, one row per layer; returns
+        the first."""
+        for layer, entries in enumerate(
+            zip(*(place.each(self.L) for place in places.values()), strict=True), start=1
+        ):
+            values = {
+                name: e.number(f"attention.{name}") for name, e in zip(places, entries, strict=True)
+            }
             missing = OVERFLOW if None in values.values() else ""
             where = {"layer": layer, "head": "", "prompt_id": prompt_id, "variant": variant}
             self.add("attention", **where, missing=missing, **values)
@@ -309,7 +397,9 @@ class Run:
     def per_layer(self, place: Place, estimand: str, prompt_id: str = "") -> Curve:
         """Import a list with one entry per layer as summaries."""
         each = enumerate(place.each(self.L), start=1)
-        return np.array([self.take(entry, f"{estimand}_layer_{layer:02}", prompt_id) for layer, entry in each])
+        return np.array(
+            [self.take(entry, f"{estimand}_layer_{layer:02}", prompt_id) for layer, entry in each]
+        )
 
     def transition(
         self,
@@ -322,16 +412,22 @@ class Run:
     ) -> int:
         """Import a 0-based index as a 1-based layer and return the index.
 
-        With a curve it is held against the extreme of it; where NaN won the search it is a statement and the layer is
-        missing.
+        With a curve it is held against the extreme of it; where NaN won the search it is a
+        statement and the layer is missing.
         """
-        index, layer, missing = place.integer(), None, ""
+        index = place.integer()
+        layer = None
+        missing = ""
         words = {"file": place.document.file, "definition": definition, "variant": variant}
         if curve is not None and np.isnan(curve).any():
             self.reading.state(place, f"L* ({definition}), 0-based, as published", self.model)
             finite = np.flatnonzero(~np.isnan(curve))
             by_nan = index == int(np.isnan(curve).argmax())
-            missing = "the published index is where the first NaN stands, not an extreme" if by_nan else "curve has NaN"
+            missing = (
+                "the published index is where the first NaN stands, not an extreme"
+                if by_nan
+                else "curve has NaN"
+            )
             expected = int(finite[find(curve[finite])])
             self.reading.disagree("NaN as extreme", index, expected, model=self.model, **words)
         else:
@@ -340,12 +436,19 @@ class Run:
             if curve is not None and (expected := int(find(curve))) != index:
                 self.reading.disagree("index", index, expected, where=place.where, **words)
         how = {"prompt_id": prompt_id, "definition": definition, "trace_variant": variant}
-        self.add("transitions", **how, layer=layer, relative_depth=layer and layer / self.L, missing=missing)
+        self.add(
+            "transitions",
+            **how,
+            layer=layer,
+            relative_depth=layer and layer / self.L,
+            missing=missing,
+        )
         return index
 
 
 def relative(value: float, expected: float) -> float:
-    """Difference relative to the larger of two numbers; 0 where both are NaN, infinite where one is."""
+    """Difference relative to the larger of two numbers; 0 where both are NaN, infinite where one
+    is."""
     if math.isnan(value) or math.isnan(expected):
         return 0.0 if math.isnan(value) and math.isnan(expected) else math.inf
     return abs(value - expected) / max(abs(value), abs(expected)) if value != expected else 0.0

@@ -1,9 +1,11 @@
-"""Copy the study's result files with every sentence replaced: `python scripts/delia2026/study_figures.py FROM TO`.
+"""Copy the study's result files with every sentence replaced: `python
+scripts/delia2026/study_figures.py FROM TO`.
 
-The tests read that copy, `tests/studies/delia2026/files`. Numbers, labels and the files' layout stay byte for byte. A
-text of four words or more becomes a placeholder of the same length that begins with its number and keeps a truth at its
-end, ": False"; a text that the study cut off ("The capital of…") becomes the beginning of the placeholder of the whole
-one, so that texts that belong together still do.
+The tests read that copy, `tests/studies/delia2026/files`. Numbers, labels and the files' layout
+stay byte for byte. A text of four words or more becomes a placeholder of the same length that
+begins with its number and keeps a truth at its end, ": False"; a text that the study cut off ("The
+capital of…") becomes the beginning of the placeholder of the whole one, so that texts that belong
+together still do.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ def placeholders(texts: set[str]) -> dict[str, str]:
     instead = {}
     for i, text in enumerate(complete):
         end = match[0] if (match := TRUTH.search(text)) else ""
-        instead[text] = f"sentence {i:03d} ".ljust(len(text) - len(end), "x")[: max(len(text) - len(end), 12)] + end
+        instead[text] = (
+            f"sentence {i:03d} ".ljust(len(text) - len(end), "x")[: max(len(text) - len(end), 12)]
+            + end
+        )
     for text in set(sentences) - set(complete):
         (full,) = [other for other in complete if other.startswith(text.removesuffix(CUT))]
         instead[text] = instead[full][: len(text) - len(CUT)] + CUT
@@ -47,13 +52,23 @@ def placeholders(texts: set[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("source", type=Path, help="folder with the study's result files")
     parser.add_argument("target", type=Path, help="folder to write the copy to")
     arguments = parser.parse_args()
-    files = {p.name: p.read_bytes().decode() for p in sorted(arguments.source.iterdir()) if p.suffix in TEXT}
+    files = {
+        p.name: p.read_bytes().decode()
+        for p in sorted(arguments.source.iterdir())
+        if p.suffix in TEXT
+    }
     kinds = {name: Path(name).suffix for name in files}
-    texts = {plain(text, kinds[name]) for name, file in files.items() for text in TEXT[kinds[name]].findall(file)}
+    texts = {
+        plain(text, kinds[name])
+        for name, file in files.items()
+        for text in TEXT[kinds[name]].findall(file)
+    }
     instead = placeholders(texts)
     arguments.target.mkdir(parents=True, exist_ok=True)
     for name, file in files.items():

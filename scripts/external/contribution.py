@@ -1,4 +1,5 @@
-"""The reader of contributions: folders that `thermostats export contribution` wrote, each with its `source.toml`."""
+"""The reader of contributions: folders that `thermostats export contribution` wrote, each with its
+`source.toml`."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ class Contribution:
     SOURCE: Source
 
     def tables(self, folder: Path) -> Tables:
-        """Rows as they were contributed; `thermostats check` holds them against the schema once they are in place."""
+        """Rows as they were contributed; `thermostats check` holds them against the schema once
+        they are in place."""
         made = Tables(self.SOURCE)
         for name in TABLES:
             if (path := folder / f"{name}.csv").is_file():

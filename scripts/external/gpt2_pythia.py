@@ -15,7 +15,9 @@ SOURCE = Source(
     commit="ad8b48ed5fe451d14e08d1c2c3aea3906272ccaa",
     licence="MIT",
 )
-INSTRUMENT = "TransformerLens with its defaults: layer norms folded, stream centred; norms to two decimals"
+INSTRUMENT = (
+    "TransformerLens with its defaults: layer norms folded, stream centred; norms to two decimals"
+)
 SET = "ie7374_eiffel_1"
 MODELS = {
     "gpt2": "openai-community/gpt2",
@@ -30,5 +32,12 @@ def tables(folder: Path) -> Tables:
     made.prompts(SET, ["eiffel"], "Factual")
     norms = json.loads((folder / "residual_norms.json").read_text(encoding="utf-8"))
     for name, values in norms.items():
-        made.norms(made.run(MODELS[name], SET, INSTRUMENT), values, "last", first=1, prompt="eiffel", form=CENTRED)
+        made.norms(
+            made.run(MODELS[name], SET, INSTRUMENT),
+            values,
+            "last",
+            first=1,
+            prompt="eiffel",
+            form=CENTRED,
+        )
     return made

@@ -16,14 +16,17 @@ SOURCE = Source(
     licence="MIT",
     licence_file="",
     licence_by="its README, which says “MIT License”; the repository has no licence file",
-    left_out="spectral norms of the feed-forward layer's matrices, for which the tables have no name; "
+    left_out="spectral norms of the feed-forward layer's matrices, for which the tables have no "
+    "name; "
     "standard deviations over prompts of norms, which are not those of gains",
 )
 INSTRUMENT = "hooks on blocks of transformers, ratio of norms averaged over 50 prompts"
 SVD = "singular values in float32 of the stored matrix"
-SET, PROMPTS = "kameshkanna_instructions_50", 50
+SET = "kameshkanna_instructions_50"
+PROMPTS = 50
 POSITIONS = {"llama": "last", "qwen": "last", "gemma": "unstated", "mistral": "unstated"}
-"""The index taken is that of the last token only where the tokenizer pads right; of two it is not known."""
+"""The index taken is that of the last token only where the tokenizer pads right; of two it is not
+known."""
 
 
 def tables(folder: Path) -> Tables:
@@ -35,5 +38,7 @@ def tables(folder: Path) -> Tables:
         rows = pd.read_csv(folder / f"{name}_k_vs_spectral.csv").sort_values("layer_idx")
         run = made.run(model, SET, INSTRUMENT, "bfloat16")
         made.norms(run, rows["mean_norm"].tolist(), position, first=1)
-        made.weights(made.run(model, "", SVD, "bfloat16"), "W_O", rows["spectral_norm_o_proj"].tolist())
+        made.weights(
+            made.run(model, "", SVD, "bfloat16"), "W_O", rows["spectral_norm_o_proj"].tolist()
+        )
     return made

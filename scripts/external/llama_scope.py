@@ -1,4 +1,5 @@
-"""Mean norms after every block, and of both writes, of Llama-3.1-8B and a model distilled into it."""
+"""Mean norms after every block, and of both writes, of Llama-3.1-8B and a model distilled into
+it."""
 
 from pathlib import Path
 
@@ -29,14 +30,20 @@ SAMPLES = ("8x", "32x")
 
 
 def tables(folder: Path) -> Tables:
-    """Gains of blocks 2 to L on each corpus; of the base model what both sub-blocks write, over n_(l-1), too."""
-    made, every = Tables(SOURCE), pd.read_csv(folder / "norm_scaling_factors.csv")
+    """Gains of blocks 2 to L on each corpus; of the base model what both sub-blocks write, over
+    n_(l-1), too."""
+    made = Tables(SOURCE)
+    every = pd.read_csv(folder / "norm_scaling_factors.csv")
     for name in CORPORA.values():
         made.prompts(name, SAMPLES if name == SLIMPAJAMA else ("all",), "Corpus")
     base = every[every["model"] == BASE]
     run = made.run(BASE, SLIMPAJAMA, INSTRUMENT, "bfloat16")
     for sample in SAMPLES:
-        wide = base[base["variant"] == sample].pivot(index="layer", columns="site", values="mean_norm").sort_index()
+        wide = (
+            base[base["variant"] == sample]
+            .pivot(index="layer", columns="site", values="mean_norm")
+            .sort_index()
+        )
         of_sample = Tables(SOURCE)
         of_sample.norms(run, wide["resid_post"].tolist(), POSITION, first=1, prompt=sample)
         for row in of_sample.rows["layers"]:

@@ -14,16 +14,25 @@ SOURCE = Source(
     commit="run of 2025-10-16",
     licence="MIT",
 )
-INSTRUMENT = "TransformerLens, weights not processed; norms before every block and before the final norm"
+INSTRUMENT = (
+    "TransformerLens, weights not processed; norms before every block and before the final norm"
+)
 SET = "logos_capital_1"
 
 
 def tables(folder: Path) -> Tables:
     """Gains of every block at the last token of the one prompt."""
-    made, states = Tables(SOURCE), pd.read_csv(folder / "states.csv")
+    made = Tables(SOURCE)
+    states = pd.read_csv(folder / "states.csv")
     made.prompts(SET, sorted(states["prompt"].unique()), "Factual")
     for model, rows in states.groupby("model"):
         run = made.run(str(model), SET, INSTRUMENT, "float32", "2025-10-16")
         for prompt, stream in rows.sort_values("state").groupby("prompt"):
-            made.norms(run, stream["norm"].tolist(), "last", first=int(stream["state"].min()), prompt=str(prompt))
+            made.norms(
+                run,
+                stream["norm"].tolist(),
+                "last",
+                first=int(stream["state"].min()),
+                prompt=str(prompt),
+            )
     return made

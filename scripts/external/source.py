@@ -24,12 +24,26 @@ class Tables:
     rows: dict[str, Rows] = field(default_factory=dict)
 
     def run(
-        self, model_id: str, prompt_set: str, instrument: str, dtype: str = "unstated", measured_at: str = ""
+        self,
+        model_id: str,
+        prompt_set: str,
+        instrument: str,
+        dtype: str = "unstated",
+        measured_at: str = "",
     ) -> str:
         """Add a run and return its id; what its source does not state is empty or `unstated`."""
         run = {"model_id": model_id, "revision": "main", "dtype": dtype, "attention": "unstated"}
-        run |= {"prompt_set": prompt_set, "prompt_sha": "", "measure_version": EXTERNAL, "source": self.source.name}
-        run |= {"instrument": instrument, "licence": self.source.licence, "measured_at": measured_at}
+        run |= {
+            "prompt_set": prompt_set,
+            "prompt_sha": "",
+            "measure_version": EXTERNAL,
+            "source": self.source.name,
+        }
+        run |= {
+            "instrument": instrument,
+            "licence": self.source.licence,
+            "measured_at": measured_at,
+        }
         run["run_id"] = run_id(run)
         self.add("runs", [run])
         return run["run_id"]
@@ -45,7 +59,14 @@ class Tables:
         self.rows.setdefault(table, []).extend({**blank, **row} for row in rows)
 
     def norms(
-        self, run: str, norms: Sequence[float], position: str, *, first: int = 0, prompt: str = "", form: str = RAW
+        self,
+        run: str,
+        norms: Sequence[float],
+        position: str,
+        *,
+        first: int = 0,
+        prompt: str = "",
+        form: str = RAW,
     ) -> None:
         """Add the gains G_l = n_l / n_(l-1) of consecutive states of the stream from `first` on.
 
@@ -58,13 +79,23 @@ class Tables:
         self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 
     def summaries(self, run: str, values: Mapping[str, float], prompt: str = "") -> None:
-        rows = ({"run_id": run, "prompt_id": prompt, "estimand": name, "value": x} for name, x in values.items())
+        rows = (
+            {"run_id": run, "prompt_id": prompt, "estimand": name, "value": x}
+            for name, x in values.items()
+        )
         self.add("summaries", rows)
 
     def weights(
-        self, run: str, matrix: str, spectral: Sequence[float], frobenius: Sequence[float] = (), *, first: int = 1
+        self,
+        run: str,
+        matrix: str,
+        spectral: Sequence[float],
+        frobenius: Sequence[float] = (),
+        *,
+        first: int = 1,
     ) -> None:
-        """Add norms of one whole matrix in layers from `first` on; stable rank where both norms are known."""
+        """Add norms of one whole matrix in layers from `first` on; stable rank where both norms are
+        known."""
         for layer, norm in enumerate(spectral, first):
             row = {"run_id": run, "layer": layer, "matrix": matrix, "spectral_norm": norm}
             if len(frobenius):

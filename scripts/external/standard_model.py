@@ -13,9 +13,12 @@ SOURCE = Source(
     address="github.com/hafufu-stack/Standard-Model-of-Transformers",
     commit="ac24bc349910d460c96a5ce052c51418d6f587bc",
     licence="MIT",
-    left_out="the row “7B” of phase293_shock_waves, which repeats the norms of Qwen2.5-1.5B to the last digit, since "
-    "the program loads that model where another is lacking; further means of Qwen2.5-0.5B and -1.5B over other "
-    "prompts (phase226, 230, 235, 238, 293), of which the tables hold one a model, of the pair Qwen2.5-0.5B and "
+    left_out="the row “7B” of phase293_shock_waves, which repeats the norms of Qwen2.5-1.5B to the "
+    "last digit, since "
+    "the program loads that model where another is lacking; further means of Qwen2.5-0.5B and "
+    "-1.5B over other "
+    "prompts (phase226, 230, 235, 238, 293), of which the tables hold one a model, of the pair "
+    "Qwen2.5-0.5B and "
     "-0.5B-Instruct that over the prompts of both",
 )
 INSTRUMENT = "hidden states of transformers, ratio of norms averaged over prompts"
@@ -34,7 +37,8 @@ FILES = (
 
 
 def tables(folder: Path) -> Tables:
-    """Gains of blocks 1 to L − 1; the last state has gone through the final norm, so that it gives the normed gain."""
+    """Gains of blocks 1 to L − 1; the last state has gone through the final norm, so that it gives
+    the normed gain."""
     made = Tables(SOURCE)
     for file, prompts, count, models in FILES:
         made.prompts(prompts, [f"p{number:02}" for number in range(1, count + 1)], "unstated")

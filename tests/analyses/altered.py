@@ -39,20 +39,30 @@ def analysis(claim: str) -> ModuleType:
 
 
 def judged(module: ModuleType, tables: Evidence, *only: str) -> dict[str, Finding]:
-    """Findings by id without the claim's, of several sets of evidence the first; `only`: these and no others."""
+    """Findings by id without the claim's, of several sets of evidence the first; `only`: these and
+    no others."""
     claim = module.CLAIM
-    asked = [replace(q, views=None) for q in claim.questions if not only or q.id.partition(".")[2] in only]
+    asked = [
+        replace(q, views=None)
+        for q in claim.questions
+        if not only or q.id.partition(".")[2] in only
+    ]
     found = replace(claim, questions=asked).judge(tables)
     first: dict[str, Finding] = {}
     for finding in found:
         first.setdefault(finding.id.partition(".")[2], finding)
-        assert finding.plain.endswith(".") and (finding.figure.draw is None or finding.figure.caption)
-        assert not {"nan", "None", "inf"} & set(finding.plain.replace(",", " ").replace("[", " ").split())
+        assert finding.plain.endswith(".") and (
+            finding.figure.draw is None or finding.figure.caption
+        )
+        assert not {"nan", "None", "inf"} & set(
+            finding.plain.replace(",", " ").replace("[", " ").split()
+        )
     return first
 
 
 def verdict(module: ModuleType, name: str, result: Result) -> str:
-    """What the first question of a name comes to on a result: by its needs and by its primary rule."""
+    """What the first question of a name comes to on a result: by its needs and by its primary
+    rule."""
     question = next(q for q in module.CLAIM.questions if q.id.partition(".")[2] == name)
     enough = YES if question.scope.needs is None else question.scope.needs.verdict(result)
     return question.primary.verdict(result) if enough == YES else enough
@@ -86,13 +96,16 @@ def of(model: str, file: str = "") -> Callable[[pd.DataFrame], pd.Series]:
 
 
 def measured_again(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows with those of the benchmark a second time, as measured here, and nothing else that was."""
+    """Rows with those of the benchmark a second time, as measured here, and nothing else that
+    was."""
     frame = frame[frame["source"] != "thermostats"]
     more = frame[of("", "thermo")(frame)]
     return pd.concat([frame, more.assign(source="thermostats", run_id=more["run_id"] + "-again")])
 
 
-def scaled(where: Callable[[pd.DataFrame], pd.Series], by: float, column: str = "gain_block") -> Change:
+def scaled(
+    where: Callable[[pd.DataFrame], pd.Series], by: float, column: str = "gain_block"
+) -> Change:
     """A column multiplied where a condition holds."""
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
@@ -113,7 +126,8 @@ class _Chances(dict[str, float]):
 
 
 class NoFit:
-    """What stands for a fit where the classical rule alone is asked: every quantity is 1, every table empty."""
+    """What stands for a fit where the classical rule alone is asked: every quantity is 1, every
+    table empty."""
 
     quantities = numbers = _Draws()
     probabilities = _Chances()
@@ -126,16 +140,23 @@ class NoFit:
 
     def table(self, name: str) -> pd.DataFrame:
         if name == "new_pair":
-            return pd.DataFrame({"pair": ["any pair"], "p_sign_changes": [0.5], "from_prior_alone": [0.5]})
-        if name == "across_labs":
-            return pd.DataFrame([dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs"), 0.5)]).assign(
-                coverage_across_labs=0.9
+            return pd.DataFrame(
+                {"pair": ["any pair"], "p_sign_changes": [0.5], "from_prior_alone": [0.5]}
             )
+        if name == "across_labs":
+            return pd.DataFrame(
+                [dict.fromkeys(("r_squared_across_labs", "sign_right_across_labs"), 0.5)]
+            ).assign(coverage_across_labs=0.9)
         if name == "orders":
-            return pd.DataFrame({"statement": [ORDER], "probability": [1.0], "prior": [0.25], "bayes_factor": [1.0]})
+            return pd.DataFrame(
+                {"statement": [ORDER], "probability": [1.0], "prior": [0.25], "bayes_factor": [1.0]}
+            )
         if name != "models":
             return pd.DataFrame({"model_id": [], "heritage": [], "probability_dampens": []})
-        rules = {rule: [6.0, 9.0 + k, 12.0] for k, rule in enumerate(("mean fraction", "published formula", "logit"))}
+        rules = {
+            rule: [6.0, 9.0 + k, 12.0]
+            for k, rule in enumerate(("mean fraction", "published formula", "logit"))
+        }
         named = {"model_id": ["a", "b", "c"], "heritage": ["x", "x", "y"]}
         return pd.DataFrame(named | {"n_layers": [12, 24, 24], "L_star": [7.0, 9.0, 14.0]} | rules)
 
@@ -151,7 +172,9 @@ def by_rules_alone(claim: str) -> ModuleType:
     for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}}.items():
         if hasattr(module, name):
             setattr(module, name, lambda *_, nothing=nothing: nothing)
-    module.CLAIM.questions[:] = [replace(question, robustness=None, curve=None) for question in module.CLAIM.questions]
+    module.CLAIM.questions[:] = [
+        replace(question, robustness=None, curve=None) for question in module.CLAIM.questions
+    ]
     return module
 
 
@@ -163,6 +186,9 @@ def shipped_by_rules_alone(claim: str) -> list[Finding]:
 
 
 def untried(module: ModuleType) -> ModuleType:
-    """The same analysis, whose rules decide at 5%, whatever that is worth and whichever unit carries the verdict."""
-    module.CLAIM.questions[:] = [replace(question, trial=None) for question in module.CLAIM.questions]
+    """The same analysis, whose rules decide at 5%, whatever that is worth and whichever unit
+    carries the verdict."""
+    module.CLAIM.questions[:] = [
+        replace(question, trial=None) for question in module.CLAIM.questions
+    ]
     return module

@@ -1,4 +1,5 @@
-"""C03: all on their lab's side is supported, some clearly on the other side are not; 80% is a difference alone."""
+"""C03: all on their lab's side is supported, some clearly on the other side are not; 80% is a
+difference alone."""
 
 import pandas as pd
 import pytest
@@ -37,7 +38,9 @@ def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
         "nothing is clear",
     ],
 )
-def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: float, verdict: str) -> None:
+def test_verdict(
+    monkeypatch: pytest.MonkeyPatch, gains: list[float], width: float, verdict: str
+) -> None:
     c03 = by_rules_alone("c03")
     monkeypatch.setattr(c03, "models", lambda _: made(gains, width))
     rows = c03.signs(altered().named("published"), c03.GAIN)
@@ -46,9 +49,16 @@ def test_verdict(monkeypatch: pytest.MonkeyPatch, gains: list[float], width: flo
 
 def test_a_difference_is_asked_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     c03 = by_rules_alone("c03")
-    monkeypatch.setattr(c03, "models", lambda _: made([0.9, 0.9, 0.9, 0.9, 1.1] + [0.9] * 7 + [1.1] * 12))
+    monkeypatch.setattr(
+        c03, "models", lambda _: made([0.9, 0.9, 0.9, 0.9, 1.1] + [0.9] * 7 + [1.1] * 12)
+    )
     rows = c03.signs(altered().named("published"), c03.GAIN)
     assert c03.DIFFERS.verdict(c03.by_families(rows)) == YES
     assert c03.by_whole_labs(rows) == 1.0
     labs = ["EleutherAI"] * 2 + ["A", "B", "C"]
-    assert c03.by_whole_labs(pd.DataFrame({"heritage": labs, "dampens": [True, False, False, False, False]})) == 0.25
+    assert (
+        c03.by_whole_labs(
+            pd.DataFrame({"heritage": labs, "dampens": [True, False, False, False, False]})
+        )
+        == 0.25
+    )

@@ -1,4 +1,5 @@
-"""C04: which models support heritage over architecture, shape over size, and next to nothing for size."""
+"""C04: which models support heritage over architecture, shape over size, and next to nothing for
+size."""
 
 import numpy as np
 import pandas as pd
@@ -17,15 +18,20 @@ GAINS = (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate", "penu
 
 
 def made(n: int, by: dict[str, float], noise: float, seed: int) -> pd.DataFrame:
-    """Comparable models of five labs, ten families, whose log gain has known causes; `lab` is the lab's number."""
+    """Comparable models of five labs, ten families, whose log gain has known causes; `lab` is the
+    lab's number."""
     rng = np.random.default_rng(seed)
     rows = pd.DataFrame({name: rng.normal(size=n) for name in ("log_L", "log_d", "log_rho")})
     rows["log_n"] = rows["log_L"] + 2 * rows["log_d"]
     rows["log_shape"] = rows["log_L"] - rows["log_d"]
     named = {"n_layers": "log_L", "d_model": "log_d", "rho": "log_rho", "n_params": "log_n"}
     rows = rows.assign(**{column: np.exp(rows[log]) for column, log in named.items()})
-    rows = rows.assign(n_params_nonembedding=rows["n_params"], comparable=True, lab=np.arange(n) % 5)
-    rows = rows.assign(model_id=[f"m{i}" for i in range(n)], heritage="lab" + rows["lab"].astype(str))
+    rows = rows.assign(
+        n_params_nonembedding=rows["n_params"], comparable=True, lab=np.arange(n) % 5
+    )
+    rows = rows.assign(
+        model_id=[f"m{i}" for i in range(n)], heritage="lab" + rows["lab"].astype(str)
+    )
     rows["family"] = rows["heritage"] + (np.arange(n) // 5 % 2).astype(str)
     log = sum(slope * rows[name] for name, slope in by.items())
     return rows.assign(penultimate_gain=np.exp(log + noise * rng.normal(size=n)))
@@ -45,7 +51,9 @@ def made(n: int, by: dict[str, float], noise: float, seed: int) -> pd.DataFrame:
         ("size", {"lab": 0.3, "log_n": 0.3}, NO, ""),
     ],
 )
-def test_verdicts_follow_the_causes(finding: str, by: dict[str, float], verdict: str, reason: str) -> None:
+def test_verdicts_follow_the_causes(
+    finding: str, by: dict[str, float], verdict: str, reason: str
+) -> None:
     c04 = untried(by_rules_alone("c04"))
     c04.gains = lambda _: made(60, by, 0.02, seed=4)
     c04.under_descent = lambda *_: None  # models that are made up have no parents
@@ -62,23 +70,37 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     rows = question.trial.of(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
         world = hierarchy.BY_GEOMETRY.at(size)
-        drawn = world.signal(rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200))
+        drawn = world.signal(
+            rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200)
+        )
         least = min(
-            np.subtract(*shares_of_signals(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0))
+            np.subtract(
+                *shares_of_signals(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0)
+            )
             for coding in hierarchy.CODINGS
         )
-        held = levels.truths(question, levels.plain(rows), question.trial.worlds.at(size))["supported"]
+        held = levels.truths(question, levels.plain(rows), question.trial.worlds.at(size))[
+            "supported"
+        ]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
 
 
 @pytest.mark.parametrize(
-    "name", ["LAB_EQUALS_ARCHITECTURE", "LINEAGE_EQUALS_ARCHITECTURE", "GEOMETRY_EQUALS_SCALE", "SCALE_AT_MARGIN"]
+    "name",
+    [
+        "LAB_EQUALS_ARCHITECTURE",
+        "LINEAGE_EQUALS_ARCHITECTURE",
+        "GEOMETRY_EQUALS_SCALE",
+        "SCALE_AT_MARGIN",
+    ],
 )
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
     rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(hierarchy, name)
     random = Random(np.random.default_rng(1), 5)
-    signals = boundary.outcomes(0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random)
+    signals = boundary.outcomes(
+        0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random
+    )
     assert boundary.compared(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)
 
 
@@ -98,7 +120,11 @@ def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:
     parts = {name: trial.test(trial.of(tables, c04.GAIN)) for name, trial in trials.items()}
     table = c04.both_halves(parts).set_index("what")
     assert list(table.index[:3]) == ["lab", "shape and size", "lab − shape and size"]
-    heads = {"lab − shape and size": "architecture", table.index[3]: "geometry", table.index[6]: "size"}
+    heads = {
+        "lab − shape and size": "architecture",
+        table.index[3]: "geometry",
+        table.index[6]: "size",
+    }
     for what, name in heads.items():
         head = parts[name].headline
         assert tuple(table.loc[what]) == (head.value, head.lower, head.upper)

@@ -18,7 +18,9 @@ c05 = by_rules_alone("c05")
 def rows(sign: float, n: int = 9) -> pd.DataFrame:
     ratio = np.linspace(0.5, 8.0, n)
     gain = 1.0 + sign * 0.05 * (ratio - 4.0)
-    return pd.DataFrame({"ratio": ratio, "gain": gain, "model_id": [f"m{i}" for i in range(n)], "heritage": "lab"})
+    return pd.DataFrame(
+        {"ratio": ratio, "gain": gain, "model_id": [f"m{i}" for i in range(n)], "heritage": "lab"}
+    )
 
 
 @pytest.mark.parametrize(("sign", "verdict"), [(-1, YES), (1, NO)])
@@ -28,7 +30,9 @@ def test_the_rank_correlation_must_be_negative(sign: int, verdict: str) -> None:
 
 
 def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide_nothing() -> None:
-    noise = pd.DataFrame({"ratio": np.arange(1.0, 61), "gain": 1 + np.tile([0.1, -0.1, 0.2], 20), "heritage": "lab"})
+    noise = pd.DataFrame(
+        {"ratio": np.arange(1.0, 61), "gain": 1 + np.tile([0.1, -0.1, 0.2], 20), "heritage": "lab"}
+    )
     noise = noise.assign(model_id=[f"m{i}" for i in noise.index])
     assert c05.NEGATIVE.verdict(c05.against_gain(noise, "made up")) == NO
     assert c05.NEGATIVE.verdict(c05.against_gain(noise.iloc[:6], "made up")) == OPEN
@@ -45,9 +49,13 @@ def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide
         ([20.0, 22.0, 2.0, 2.2], False, UNMEASURED),
     ],
 )
-def test_tenfold_is_asked_of_every_pair_and_refuted_by_the_means(norms: list[float], right: bool, verdict: str) -> None:
+def test_tenfold_is_asked_of_every_pair_and_refuted_by_the_means(
+    norms: list[float], right: bool, verdict: str
+) -> None:
     labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
-    result = c05.of_labs(pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"}))
+    result = c05.of_labs(
+        pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"})
+    )
     assert said(c05, "value_norm.labs", result) == verdict
 
 
@@ -66,7 +74,9 @@ def test_the_slope_that_was_put_in_is_found_and_the_published_slicing_weakens_it
     assert right.words["off"].tolist() == pytest.approx([20] * len(right.words["off"]))
 
 
-def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_measurement() -> None:
+def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_measurement() -> (
+    None
+):
     design = shipped_table()
     right, _ = of_trained(models=96, elasticity=-0.3)
     assert right.n_models == int(((design["norm"] != "post") & (design["n_layers"] >= 3)).sum())
@@ -83,13 +93,17 @@ def test_the_posterior_finds_the_slope_too() -> None:
 
 def rows_of_recipes(gains: list[int]) -> pd.DataFrame:
     """Eight models of each recipe, whose ratios and gains have levels and hardly differ within."""
-    rows = pd.DataFrame([(i, j) for i in range(len(gains)) for j in range(8)], columns=["recipe", "copy"])
+    rows = pd.DataFrame(
+        [(i, j) for i in range(len(gains)) for j in range(8)], columns=["recipe", "copy"]
+    )
     gain = rows["recipe"].map(dict(enumerate(gains))) + 0.01 * rows["copy"]
     names = {"heritage": "r" + rows["recipe"].astype(str), "model_id": "m" + rows.index.astype(str)}
     return rows.assign(ratio=rows["recipe"] + 1 + 0.01 * rows["copy"], gain=gain, **names)
 
 
-@pytest.mark.parametrize(("gains", "verdict"), [([5, 4, 3, 2, 1, 0], YES), ([3, 5, 1, 4, 0, 2], OPEN)])
+@pytest.mark.parametrize(
+    ("gains", "verdict"), [([5, 4, 3, 2, 1, 0], YES), ([3, 5, 1, 4, 0, 2], OPEN)]
+)
 def test_recipes_are_the_units_of_models_trained_here(gains: list[int], verdict: str) -> None:
     """Over models both orders of six recipes would decide."""
     rows = rows_of_recipes(gains)

@@ -1,4 +1,5 @@
-"""C08: what separates expanders from dampeners, in one file and in two, and the figures it shows."""
+"""C08: what separates expanders from dampeners, in one file and in two, and the figures it
+shows."""
 
 import numpy as np
 import pandas as pd
@@ -19,13 +20,28 @@ c08 = by_rules_alone("c08")
         (1, [True, False, False, True] * 2, NO),
         (1, [True, True, False, True] * 2, NO),
     ],
-    ids=["one file", "too few", "two files", "the other way", "opposite ways", "dampeners between", "expanders around"],
+    ids=[
+        "one file",
+        "too few",
+        "two files",
+        "the other way",
+        "opposite ways",
+        "dampeners between",
+        "expanders around",
+    ],
 )
 def test_one_cut_must_separate_the_kinds_the_same_way_in_every_file(
     files: int, expands: list[bool], verdict: str
 ) -> None:
     n = len(expands)
     source = np.repeat(list(c08.FILES)[:files], n // files)
-    rows = pd.DataFrame({"source": source, "multi_head": np.linspace(n, 1.0, n), "expands": expands, "heritage": "lab"})
+    rows = pd.DataFrame(
+        {
+            "source": source,
+            "multi_head": np.linspace(n, 1.0, n),
+            "expands": expands,
+            "heritage": "lab",
+        }
+    )
     result = c08.separated(rows, "expands", "multi_head", "made up")
     assert c08.SEPARATES.verdict(result) == verdict and result.n_models == n

@@ -18,12 +18,18 @@ ACROSS = [question.name for question in c09.CLAIM.questions].index("across_labs"
 def made(formula: float, half: float) -> pd.DataFrame:
     """Six models of two labs whose L* lie around the middle, with errors around the given ones."""
     noise = np.array([-2.0, -1.0, 0.0, 1.0, 2.0, 0.5])
-    rows = pd.DataFrame({"heritage": ["one", "other"] * 3, "layer": [9.0, 11.0, 12.0, 8.0, 10.0, 13.0]})
-    rows = rows.assign(model_id=[f"lab/m{i}" for i in rows.index], n_layers=20.0, formula=10.0, half=10.0)
+    rows = pd.DataFrame(
+        {"heritage": ["one", "other"] * 3, "layer": [9.0, 11.0, 12.0, 8.0, 10.0, 13.0]}
+    )
+    rows = rows.assign(
+        model_id=[f"lab/m{i}" for i in rows.index], n_layers=20.0, formula=10.0, half=10.0
+    )
     return rows.assign(error_formula=formula + noise, error_half=half - noise)
 
 
-@pytest.mark.parametrize(("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)])
+@pytest.mark.parametrize(
+    ("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)]
+)
 def test_verdict_follows_the_errors(formula: float, half: float, verdict: str) -> None:
     result = c09.compared(made(formula, half))
     assert c09.NEARER.verdict(result) == verdict
@@ -36,9 +42,13 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
     monkeypatch: pytest.MonkeyPatch, off: float, verdict: str
 ) -> None:
     star = np.array([9.0, 11.0, 12.0, 8.0, 10.0, 13.0])
-    models = pd.DataFrame({"L_star": star, "n_layers": 20.0, "logit": star, "heritage": ["one", "other"] * 3})
+    models = pd.DataFrame(
+        {"L_star": star, "n_layers": 20.0, "logit": star, "heritage": ["one", "other"] * 3}
+    )
     models["model_id"] = [f"m{i}" for i in models.index]
-    models = models.assign(**{"mean fraction": star + off, "published formula": star + np.linspace(2, 3, 6)})
+    models = models.assign(
+        **{"mean fraction": star + off, "published formula": star + np.linspace(2, 3, 6)}
+    )
 
     slopes = {"slope_n_layers": np.array([[1.0, 1.0]]), "slope_n_heads": np.array([[-1.0, 1.0]])}
     tables = dict.fromkeys(c09.TABLES, models)
@@ -51,10 +61,15 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
 
 
 def test_models_out_of_the_studys_scope_are_left_out_beside_the_printed_comparison() -> None:
-    """Figure 5 without BLOOM-560m, whose position scheme is ALiBi: 13.3% of depth against 17.7% for L/2, by hand."""
-    rows = c09.by_definition(shipped(), next(one for one in c09.DEFINITIONS if one.id == "figure_5"))
+    """Figure 5 without BLOOM-560m, whose position scheme is ALiBi: 13.3% of depth against 17.7% for
+    L/2, by hand."""
+    rows = c09.by_definition(
+        shipped(), next(one for one in c09.DEFINITIONS if one.id == "figure_5")
+    )
     scope = c09.within_scope(rows)
-    assert [name.split("/")[1] for name in scope["out"]] == ["bloom-560m"] and scope["n"] == len(rows) - 1 == 5
+    assert [name.split("/")[1] for name in scope["out"]] == ["bloom-560m"] and scope["n"] == len(
+        rows
+    ) - 1 == 5
     assert (scope["formula"], scope["half"]) == pytest.approx((13.3, 17.7), abs=0.05)
     inside = rows[~rows["model_id"].str.contains("bloom")]
     half = 100 * (inside["n_layers"] / 2 - inside["layer"]).abs() / inside["n_layers"]
@@ -65,7 +80,9 @@ def test_models_out_of_the_studys_scope_are_left_out_beside_the_printed_comparis
 def test_steepest_change_is_found_as_in_the_files() -> None:
     """Where the files took all heads, the layer found here is the published one."""
     tables = shipped()
-    published = tables.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient").dropna(subset="layer")
+    published = tables.table(
+        "transitions", source=H4_EXTENDED, definition="max_abs_gradient"
+    ).dropna(subset="layer")
     found = all_heads(tables).set_index("model_id")["layer"]
     assert len(published) == 3
     assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()

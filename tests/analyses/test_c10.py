@@ -10,7 +10,9 @@ from thermostats.studies.delia2026.stated_facts import named_by_density
 
 
 @pytest.mark.parametrize(
-    ("above", "below", "verdict"), [(0.9, 1.1, YES), (1.1, 0.9, NO), (0.9, 0.9, NO)], ids=["as said", "reversed", "one"]
+    ("above", "below", "verdict"),
+    [(0.9, 1.1, YES), (1.1, 0.9, NO), (0.9, 0.9, NO)],
+    ids=["as said", "reversed", "one"],
 )
 def test_threshold(above: float, below: float, verdict: str) -> None:
     c10, rho = analysis("c10"), np.linspace(0.05, 0.4, 14)
@@ -23,10 +25,19 @@ def test_threshold(above: float, below: float, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(("upper", "verdict"), [(0.65, NO), (0.75, OPEN)])
-def test_a_rule_that_only_looks_worse_than_guessing_is_not_refuted(upper: float, verdict: str) -> None:
-    """The correlation on the same models is open: what is not clear may not be said of the threshold either."""
+def test_a_rule_that_only_looks_worse_than_guessing_is_not_refuted(
+    upper: float, verdict: str
+) -> None:
+    """The correlation on the same models is open: what is not clear may not be said of the
+    threshold either."""
     c10 = analysis("c10")
-    ends = {"accuracy": [0.36], "accuracy_lower": [0.1], "accuracy_upper": [upper], c10.COMMONER: [0.71], "p": [0.9]}
+    ends = {
+        "accuracy": [0.36],
+        "accuracy_lower": [0.1],
+        "accuracy_upper": [upper],
+        c10.COMMONER: [0.71],
+        "p": [0.9],
+    }
     assert c10.BETTER.verdict(Result(rows={c10.ENDS: pd.DataFrame(ends)})) == verdict
     words = c10.CLAIM.answer(NO)
     assert "threshold" in words and "does not predict" not in words
@@ -47,7 +58,9 @@ def test_the_rule_on_other_families_reads_rows_alone(r: float, verdict: str) -> 
     rows = pd.concat([c10.outside(altered().named("published"))] * 4, ignore_index=True)
     rows["log_gain"] = 0.1 * r * (rows["dense"] - 0.5)
     assert c10.BETTER.verdict(c10.by_rule(rows)) == verdict
-    once = rows.head(14).assign(log_gain=lambda f: f["log_gain"].where(f.index >= 3, -f["log_gain"]))
+    once = rows.head(14).assign(
+        log_gain=lambda f: f["log_gain"].where(f.index >= 3, -f["log_gain"])
+    )
     assert c10.BETTER.verdict(c10.by_rule(once)) == (OPEN if r < 0 else NO)
 
 

@@ -1,4 +1,5 @@
-"""C11: two flips are enough against it, one is not, many pairs without one support it, and what turns the magnitude."""
+"""C11: two flips are enough against it, one is not, many pairs without one support it, and what
+turns the magnitude."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,9 +12,13 @@ from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 from thermostats.studies.delia2026.gains_of_claims import pairs_by_penultimate
 
 
-@pytest.mark.parametrize(("flip", "verdict"), [(["gemma-7b-it"], OPEN), (["gemma-7b-it", "3.1-8B-Instruct"], NO)])
+@pytest.mark.parametrize(
+    ("flip", "verdict"), [(["gemma-7b-it"], OPEN), (["gemma-7b-it", "3.1-8B-Instruct"], NO)]
+)
 def test_two_flips_are_enough_against_it(flip: list[str], verdict: str) -> None:
-    flipped = altered(layers=lambda f: f.assign(gain_block=f["gain_block"] * np.where(any_of(flip)(f), 0.5, 1)))
+    flipped = altered(
+        layers=lambda f: f.assign(gain_block=f["gain_block"] * np.where(any_of(flip)(f), 0.5, 1))
+    )
     assert judged(by_rules_alone("c11"), flipped, "sign")["sign"].verdict == verdict
 
 
@@ -31,19 +36,27 @@ def test_many_pairs_without_a_flip_support_it(pairs: int, verdict: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "spread", "verdict"), [(0.5, 0.01, YES), (1.0, 0.001, NO), (1.1, 0.2, OPEN)], ids=["half", "none", "?"]
+    ("change", "spread", "verdict"),
+    [(0.5, 0.01, YES), (1.0, 0.001, NO), (1.1, 0.2, OPEN)],
+    ids=["half", "none", "?"],
 )
-def test_the_magnitude_is_judged_over_categories_of_prompts(change: float, spread: float, verdict: str) -> None:
+def test_the_magnitude_is_judged_over_categories_of_prompts(
+    change: float, spread: float, verdict: str
+) -> None:
     c11 = analysis("c11")
     wobble = np.tile([-1.0, -0.5, 0.0, 0.5, 1.0], 5)  # the same in every prompt of a category
     categories = np.tile(list("abcde"), 5)
     rows = pd.DataFrame({"model_id": "m", "heritage": "lab", "category": categories, "pairs": 2})
     rule = next(q.primary for q in c11.CLAIM.questions if q.name == "magnitude")
-    assert rule.verdict(c11.changes(rows.assign(log_ratio=np.log(change) + spread * wobble))) == verdict
+    assert (
+        rule.verdict(c11.changes(rows.assign(log_ratio=np.log(change) + spread * wobble)))
+        == verdict
+    )
 
 
 def test_pairs_known_by_the_penultimate_gain_count_where_one_source_has_both() -> None:
-    """Tuned by hand: a pair of one source that crosses 1 clearly, one whose interval holds 1, one of two sources."""
+    """Tuned by hand: a pair of one source that crosses 1 clearly, one whose interval holds 1, one
+    of two sources."""
     facts = {
         "prompt_set": "core",
         "heritage": "lab",
@@ -59,10 +72,17 @@ def test_pairs_known_by_the_penultimate_gain_count_where_one_source_has_both() -
         ("c", "base", "", "one", 0.9),
         ("c-it", "instruct", "c", "other", 1.1),
     ]
-    rows = pd.DataFrame(models, columns=["model_id", "variant", "parent", "source", "penultimate_gain"]).assign(**facts)
+    rows = pd.DataFrame(
+        models, columns=["model_id", "variant", "parent", "source", "penultimate_gain"]
+    ).assign(**facts)
     found = pairs_by_penultimate(SimpleNamespace(table=lambda _: rows))
     assert list(found["instruct"]) == ["a-it", "b-it"] and list(found["flips"]) == [True, False]
-    unstated = pairs_by_penultimate(SimpleNamespace(table=lambda _: rows.assign(penultimate_gain_sd=None)))
+    unstated = pairs_by_penultimate(
+        SimpleNamespace(table=lambda _: rows.assign(penultimate_gain_sd=None))
+    )
     assert list(unstated["flips"]) == [True, True]
     c11 = analysis("c11")
-    assert c11.CANNOT.verdict(c11.flips(found)) == OPEN and c11.CANNOT.verdict(c11.flips(unstated)) == NO
+    assert (
+        c11.CANNOT.verdict(c11.flips(found)) == OPEN
+        and c11.CANNOT.verdict(c11.flips(unstated)) == NO
+    )

@@ -9,9 +9,15 @@ from thermostats.studies.delia2026 import hierarchy
 
 
 def test_the_order_falls_when_two_models_change_places() -> None:
-    """At a level of 5%, whether or not the rules were tried; total amplification is out of order as published."""
-    c12, swapped = untried(by_rules_alone("c12")), altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0))
-    before, after = ([each.verdict for each in judged(c12, rows).values()] for rows in (altered(), swapped))
+    """At a level of 5%, whether or not the rules were tried; total amplification is out of order as
+    published."""
+    c12, swapped = (
+        untried(by_rules_alone("c12")),
+        altered(layers=scaled(of("Mistral-7B-v0.1", "thermo"), 2.0)),
+    )
+    before, after = (
+        [each.verdict for each in judged(c12, rows).values()] for rows in (altered(), swapped)
+    )
     assert (before, after) == ([OPEN, YES, NO], [NO, NO, NO])
 
 
@@ -24,15 +30,22 @@ def test_what_one_model_turns_round_counts_once() -> None:
         order = pd.DataFrame({"lower": lower, "higher": higher, "ratio_upper": 0.9})
         return hierarchy.replicated(order.astype({"lower": object, "higher": object}), rows)
 
-    assert [count(), count("ab"), count("ab", "Ab"), count("ab", "bc"), count("aB", "bC"), count("ab", "AB")] == [
-        *(0, 1, 1, 1, 2, 2)
-    ]
+    assert [
+        count(),
+        count("ab"),
+        count("ab", "Ab"),
+        count("ab", "bc"),
+        count("aB", "bC"),
+        count("ab", "AB"),
+    ] == [*(0, 1, 1, 1, 2, 2)]
     order = pd.DataFrame({"lower": list("ab"), "higher": list("bc"), "ratio_upper": [1.1, 0.9]})
     assert hierarchy.replicated(order, rows) == 1
 
 
 @pytest.mark.parametrize(("bases", "verdict"), [(2, OPEN), (1, YES)])
-def test_families_in_order_are_supported_only_with_several_base_models_each(bases: int, verdict: str) -> None:
+def test_families_in_order_are_supported_only_with_several_base_models_each(
+    bases: int, verdict: str
+) -> None:
     c12 = by_rules_alone("c12")
     found = c12.CLAIM.questions[0]
     louder = altered(layers=scaled(of("gemma-7b-it", "twin"), 3.0))
@@ -47,4 +60,6 @@ def test_prompts_of_one_category_that_are_alike_do_not_support_the_order() -> No
     alike = rows.assign(log_gain=rows["place"] * (0.2 + 0.3 * (kinds == 0) - 0.3 * (kinds == 1)))
     rule, found = Decide(c12.RISES, c12.FALLS), c12.in_order(alike)
     assert (found.rows["steps"]["ratio_lower"] > 1).all() and rule.verdict(found) == OPEN
-    assert rule.verdict(c12.in_order(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds))) == YES
+    assert (
+        rule.verdict(c12.in_order(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds))) == YES
+    )

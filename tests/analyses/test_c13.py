@@ -9,7 +9,9 @@ from thermostats.claims.result import Estimate, Result
 from thermostats.modelling.classical.counts import proportion
 
 
-@pytest.mark.parametrize(("p", "right", "wrong", "verdict"), [(0.01, 9, 1, YES), (0.6, 3, 3, NO), (0.2, 5, 2, OPEN)])
+@pytest.mark.parametrize(
+    ("p", "right", "wrong", "verdict"), [(0.01, 9, 1, YES), (0.6, 3, 3, NO), (0.2, 5, 2, OPEN)]
+)
 def test_accuracy(p: float, right: int, wrong: int, verdict: str) -> None:
     counts = {"models put right": Estimate(right), "models put wrong": Estimate(wrong)}
     found = Result(quantities={"accuracy without the norm": Estimate(0.5, p=p), **counts})
@@ -22,19 +24,34 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
 
     def obey(frame: pd.DataFrame) -> pd.DataFrame:
         rows = of("", "high_rho")(frame)
-        frame.loc[rows, "gain_block"] = frame.loc[rows, "model_id"].map(above).map({True: 0.9, False: 1.1})
+        frame.loc[rows, "gain_block"] = (
+            frame.loc[rows, "model_id"].map(above).map({True: 0.9, False: 1.1})
+        )
         return frame
 
     def disobey(frame: pd.DataFrame) -> pd.DataFrame:
         rows = of("", "high_rho")(frame) & (frame["estimand"] == "normed_gain")
-        frame.loc[rows, "value"] = frame.loc[rows, "model_id"].map(above).map({True: 3.0, False: 0.3})
+        frame.loc[rows, "value"] = (
+            frame.loc[rows, "model_id"].map(above).map({True: 3.0, False: 0.3})
+        )
         return frame
 
-    found = judged(by_rules_alone("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")["accuracy.hunt"]
+    found = judged(by_rules_alone("c13"), altered(layers=obey, summaries=disobey), "accuracy.hunt")[
+        "accuracy.hunt"
+    ]
     assert (found.verdict, found.headline.value) == (YES, 1.0)
 
 
-@pytest.mark.parametrize(("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)])
+@pytest.mark.parametrize(
+    ("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)]
+)
 def test_the_norm_alone_is_judged_on_enough_models(changed: int, n: int, verdict: str) -> None:
     share = Estimate.of(proportion(changed, n))
-    assert said(analysis("c13"), "sign", Result(quantities={"share that changes sides": share}, n_models=n)) == verdict
+    assert (
+        said(
+            analysis("c13"),
+            "sign",
+            Result(quantities={"share that changes sides": share}, n_models=n),
+        )
+        == verdict
+    )

@@ -17,7 +17,12 @@ def test_phases_of_measured_curves_are_counted(levels: tuple[float, ...], verdic
     def curves(_: pd.DataFrame) -> pd.DataFrame:
         columns = {"source": "made up", "revision": "main", "run_id": "r"}
         return pd.DataFrame(
-            {"model_id": f"m{m}", "heritage": f"lab{m % 3}", "layer": place, "anisotropy": a + 0.01 * rng.normal()}
+            {
+                "model_id": f"m{m}",
+                "heritage": f"lab{m % 3}",
+                "layer": place,
+                "anisotropy": a + 0.01 * rng.normal(),
+            }
             | columns
             for m in range(12)
             for place, a in enumerate(curve, 1)
@@ -31,7 +36,13 @@ def test_phases_of_measured_curves_are_counted(levels: tuple[float, ...], verdic
 def test_phases_of_trained_models_are_counted_at_the_end_and_before_training(
     levels: tuple[int, ...], verdict: str
 ) -> None:
-    found = judged(by_rules_alone("c15"), Trained(96, levels=levels), "phases.trained")["phases.trained"]
+    found = judged(by_rules_alone("c15"), Trained(96, levels=levels), "phases.trained")[
+        "phases.trained"
+    ]
     deep = int((shipped_table()["n_layers"] >= 20).sum())
-    assert found.verdict == verdict and found.sample.n_models == deep and found.sample.group == "recipe"
+    assert (
+        found.verdict == verdict
+        and found.sample.n_models == deep
+        and found.sample.group == "recipe"
+    )
     assert f"Before any training 0 of the same {deep} models" in " ".join(found.notes)

@@ -11,7 +11,8 @@ STUDY = ("contraction.relative", "contraction.absolute")
 
 
 def maps(before: float, after: float, model: str = "m") -> pd.DataFrame:
-    """Ten layers, the fifth being L* by the smallest contraction ratio and by the steepest trace."""
+    """Ten layers, the fifth being L* by the smallest contraction ratio and by the steepest
+    trace."""
     layers = np.arange(1, 11)
     norm = np.where(layers < 5, before, after)
     return pd.DataFrame(
@@ -49,8 +50,13 @@ def test_one_model_that_shows_the_pattern_with_the_right_matrix_decides_nothing(
     def right(frame: pd.DataFrame) -> pd.DataFrame:
         return frame.assign(estimand=frame["estimand"].str.replace("_published_thirds", ""))
 
-    found = judged(untried(by_rules_alone("c16")), altered(attention=pattern, summaries=right), *STUDY)
-    assert (found["contraction.relative"].verdict, found["contraction.absolute"].verdict) == (NO, OPEN)
+    found = judged(
+        untried(by_rules_alone("c16")), altered(attention=pattern, summaries=right), *STUDY
+    )
+    assert (found["contraction.relative"].verdict, found["contraction.absolute"].verdict) == (
+        NO,
+        OPEN,
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ from altered import NO, YES, altered, by_rules_alone, judged, of, shipped, untri
 
 
 @pytest.mark.parametrize(("exponent", "verdict", "last"), [(0.35, YES, YES), (0.1, NO, NO)])
-def test_the_exponent_decides_where_the_rest_holds(exponent: float, verdict: str, last: str) -> None:
+def test_the_exponent_decides_where_the_rest_holds(
+    exponent: float, verdict: str, last: str
+) -> None:
     """Every block of attention contracts."""
     sizes = shipped().table("models").set_index("model_id")["n_params"]
 

@@ -1,4 +1,5 @@
-"""C18: the correlation follows the slope that is put in; measured models have a finding of their own."""
+"""C18: the correlation follows the slope that is put in; measured models have a finding of their
+own."""
 
 import numpy as np
 import pandas as pd
@@ -18,16 +19,27 @@ def quick() -> object:
 def test_the_slope_of_gain_on_entropy_decides(slope: float, by_rule: str) -> None:
     """Clichés have the lowest entropy."""
     level = {"Cliche": 1.0, "Factual": 2.0, "Syntactic": 3.0, "Novel": 4.0, "Nonsense": 5.0}
-    prompts = shipped().table("prompts", prompt_set="study_25").set_index("prompt_id")["category"].map(level)
-    noise = dict(zip(prompts.index, np.random.default_rng(2).normal(0, 0.2, len(prompts)), strict=True))
+    prompts = (
+        shipped()
+        .table("prompts", prompt_set="study_25")
+        .set_index("prompt_id")["category"]
+        .map(level)
+    )
+    noise = dict(
+        zip(prompts.index, np.random.default_rng(2).normal(0, 0.2, len(prompts)), strict=True)
+    )
 
     def entropies(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame.assign(entropy=frame["prompt_id"].map(lambda p: prompts.get(p, 1.0) + noise.get(p, 0.0)))
+        return frame.assign(
+            entropy=frame["prompt_id"].map(lambda p: prompts.get(p, 1.0) + noise.get(p, 0.0))
+        )
 
     def follow(frame: pd.DataFrame) -> pd.DataFrame:
         rows = frame["source"].str.startswith(FILES)
         x = frame.loc[rows, "prompt_id"].map(lambda p: prompts[p] + noise[p])
-        frame.loc[rows, "gain_block"] = np.exp(slope * x + 0.01 * np.random.default_rng(3).normal(size=len(x)))
+        frame.loc[rows, "gain_block"] = np.exp(
+            slope * x + 0.01 * np.random.default_rng(3).normal(size=len(x))
+        )
         return frame
 
     tables, parts = altered(layers=follow, outputs=entropies), ("whole", "entropy.base", "cliches")

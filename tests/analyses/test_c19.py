@@ -30,8 +30,12 @@ def test_a_line_is_fitted_where_there_are_models_enough(
     slope: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     norm, noise = np.exp(np.linspace(0, 3, 12)), 0.05 * np.random.default_rng(0).normal(size=12)
-    table = pd.DataFrame({"model_id": [f"lab{k % 4}/model{k}" for k in range(12)], "spectral_norm": norm})
-    table = table.assign(heritage=table["model_id"].str.split("/").str[0], gain_stated=np.exp(noise) * norm**slope)
+    table = pd.DataFrame(
+        {"model_id": [f"lab{k % 4}/model{k}" for k in range(12)], "spectral_norm": norm}
+    )
+    table = table.assign(
+        heritage=table["model_id"].str.split("/").str[0], gain_stated=np.exp(noise) * norm**slope
+    )
     table = table.assign(last_gain_measured=1.0, effective_amplification=1.0).set_index("model_id")
     monkeypatch.setattr(gains_of_claims, "unembeddings", lambda *_: table)
     monkeypatch.setattr(gains_of_claims, "projector_audit", lambda *_: Audit())

@@ -5,7 +5,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, altered, analysis, by_rules_alone, judged, of, shipped, untried, verdict
+from altered import (
+    NO,
+    OPEN,
+    UNMEASURED,
+    YES,
+    altered,
+    analysis,
+    by_rules_alone,
+    judged,
+    of,
+    shipped,
+    untried,
+    verdict,
+)
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
@@ -15,15 +28,20 @@ LAB = "EleutherAI"
 
 
 def losing(blocks: str) -> Evidence:
-    """The shipped gains made 1.05, of EleutherAI .98 at all blocks, at the penultimate one or at none."""
+    """The shipped gains made 1.05, of EleutherAI .98 at all blocks, at the penultimate one or at
+    none."""
     layers = shipped().table("models")[["model_id", "n_layers"]].drop_duplicates("model_id")
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         rng = np.random.default_rng(1)
         depth = frame["model_id"].map(layers.set_index("model_id")["n_layers"])
-        there = {"all": depth > 0, "penultimate": frame["layer"] == depth - 1, "none": depth < 0}[blocks]
+        there = {"all": depth > 0, "penultimate": frame["layer"] == depth - 1, "none": depth < 0}[
+            blocks
+        ]
         loses = frame["model_id"].str.startswith(LAB) & there
-        return frame.assign(gain_block=np.where(loses, 0.98, 1.05) + rng.uniform(-0.01, 0.01, len(frame)))
+        return frame.assign(
+            gain_block=np.where(loses, 0.98, 1.05) + rng.uniform(-0.01, 0.01, len(frame))
+        )
 
     return altered(layers=change)
 
@@ -52,7 +70,9 @@ def test_gains_of_a_block_are_those_of_the_tables() -> None:
     runs = shipped().table("runs")
     (run,) = runs.loc[of("gpt-neo-125m", "high_rho")(runs), "run_id"]
     layers = shipped().table("layers", position="last")
-    known = layers[(layers["run_id"] == run) & layers["layer"].between(2, 11)].sort_values("layer")["gain_block"]
+    known = layers[(layers["run_id"] == run) & layers["layer"].between(2, 11)].sort_values("layer")[
+        "gain_block"
+    ]
     assert np.exp(own["log_gain"]).tolist() == pytest.approx(known.astype(float).tolist())
     assert int((known < 1).sum()) == int((own["log_gain"] < 0).sum()) == 3
 
@@ -62,7 +82,10 @@ def test_the_step_is_the_one_of_least_squares(true: int) -> None:
     """By brute force over all steps."""
     c22, rng = analysis("c22"), np.random.default_rng(true)
     profile = np.where(np.arange(10) < true, -0.1, 0.0) + rng.normal(0, 0.02, 10)
-    squares = [np.square(profile - np.where(np.arange(10) < k, profile[:k].mean(), 0)).sum() for k in range(1, 11)]
+    squares = [
+        np.square(profile - np.where(np.arange(10) < k, profile[:k].mean(), 0)).sum()
+        for k in range(1, 11)
+    ]
     assert c22.step(profile) == np.argmin(squares) + 1
     assert abs(c22.step(profile) - true) <= 1
 
@@ -72,7 +95,10 @@ def study(c22: Any, part: float, seed: int) -> pd.DataFrame:
     rows = pd.DataFrame({"model_id": range(24), "family": [f"f{i % 8}" for i in range(24)]})
     rows = rows.assign(focal=rows["family"].isin(["f0", "f1", "f2"]), heritage=rows["family"])
     lowered = -0.1 * rows["focal"].to_numpy(float)
-    blocks = {name: lowered * (part if at else 1.0) + rng.normal(0, 0.01, 24) for at, name in enumerate(c22.AT)}
+    blocks = {
+        name: lowered * (part if at else 1.0) + rng.normal(0, 0.01, 24)
+        for at, name in enumerate(c22.AT)
+    }
     return rows.assign(**blocks)
 
 
@@ -106,7 +132,9 @@ def test_the_interval_of_the_number_of_blocks_holds_the_true_one(true: int) -> N
         rows = study(c22, 1.0, seed)
         of_family = rng.normal(0, 0.02, (8, len(c22.AT)))[rows["family"].str[1:].astype(int)]
         lowered = np.outer(rows["focal"], np.where(np.arange(len(c22.AT)) < true, -0.08, 0.0))
-        blocks = pd.DataFrame(lowered + of_family + rng.normal(0, 0.03, lowered.shape), columns=list(c22.AT))
+        blocks = pd.DataFrame(
+            lowered + of_family + rng.normal(0, 0.03, lowered.shape), columns=list(c22.AT)
+        )
         depth = c22.depth(rows.assign(**blocks))
         held += depth.lower <= true <= depth.upper
     assert held >= 54

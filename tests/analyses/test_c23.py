@@ -11,9 +11,17 @@ DEPTHS = np.repeat([12, 16, 24, 32, 40, 60, 80], 4)
 def models(product: np.ndarray, c23: object) -> pd.DataFrame:
     rng = np.random.default_rng(1)
     labs = [f"lab {i % 6}" for i in range(len(DEPTHS))]
-    rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(len(DEPTHS))], "heritage": labs, "family": labs})
+    rows = pd.DataFrame(
+        {"model_id": [f"m{i}" for i in range(len(DEPTHS))], "heritage": labs, "family": labs}
+    )
     noisy = np.exp(np.log(product) * np.exp(rng.normal(0, 0.05, len(DEPTHS))))
-    return rows.assign(n_layers=DEPTHS, comparable=True, gain=1.1, total_to_penultimate=noisy, total_from_input=noisy)
+    return rows.assign(
+        n_layers=DEPTHS,
+        comparable=True,
+        gain=1.1,
+        total_to_penultimate=noisy,
+        total_from_input=noisy,
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,9 @@ def test_products_along_depth_decide(
 def test_scatter_leaves_it_open() -> None:
     c23, rng = analysis("c23"), np.random.default_rng(3)
     blocks = np.log(DEPTHS - 2.0)
-    rows = pd.DataFrame({"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]})
+    rows = pd.DataFrame(
+        {"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]}
+    )
     rows = rows.assign(log_blocks=blocks, law=0.1 * blocks, excess=rng.normal(0, 2.0, len(DEPTHS)))
     assert verdict(c23, "law.from_block_1", c23.AGAINST_THE_LAW(rows)) == OPEN
 
@@ -49,10 +59,14 @@ def test_the_slope_is_that_of_least_squares_and_the_law_s_own_is_zero_beyond_it(
     assert what.law(80.0) ** (80 / 78) == pytest.approx(10)
     blocks, law = np.log(DEPTHS - 2.0), np.log(np.log(what.law(DEPTHS.astype(float))))
     rng = np.random.default_rng(4)
-    rows = pd.DataFrame({"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]})
+    rows = pd.DataFrame(
+        {"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]}
+    )
     rows = rows.assign(log_blocks=blocks, law=law, excess=rng.normal(0, 0.1, len(DEPTHS)))
     result = c23.AGAINST_THE_LAW(rows)
-    assert result.quantities["slope"].value == pytest.approx(np.polyfit(blocks, law + rows["excess"], 1)[0])
+    assert result.quantities["slope"].value == pytest.approx(
+        np.polyfit(blocks, law + rows["excess"], 1)[0]
+    )
     assert c23.slope_of_law(rows) == pytest.approx(np.polyfit(blocks, law, 1)[0])
 
 

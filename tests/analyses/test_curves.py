@@ -1,4 +1,5 @@
-"""Every declared curve holds the universe of its own finding, and every option of every choice can be applied."""
+"""Every declared curve holds the universe of its own finding, and every option of every choice can
+be applied."""
 
 from __future__ import annotations
 
@@ -29,9 +30,12 @@ def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
     evidence = shipped().named(question.scope.evidence)
     rows = question.curve.rows(evidence)
     chosen = {
-        choice: OPTIONS[name].get(choice, next(iter(options))) for choice, options in question.curve.choices.items()
+        choice: OPTIONS[name].get(choice, next(iter(options)))
+        for choice, options in question.curve.choices.items()
     }
-    only = {choice: {label: question.curve.choices[choice][label]} for choice, label in chosen.items()}
+    only = {
+        choice: {label: question.curve.choices[choice][label]} for choice, label in chosen.items()
+    }
     curve = replace(question.curve, rows=lambda _: rows, choices=only)
     made = curve_of(curve, question.primary, question.trial.test, evidence)
     result = question.trial.test(question.trial.of(evidence, question.over))
@@ -39,7 +43,9 @@ def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
     assert row["n_models"] == result.n_models
     assert row["verdict"] == question.primary.verdict(result)
     headline = result.rows["steps"]["ratio"].min() if name == "c12" else result.headline.value
-    assert row["estimate"] == pytest.approx(np.log(headline) if name == "c12" else headline, rel=1e-6)
+    assert row["estimate"] == pytest.approx(
+        np.log(headline) if name == "c12" else headline, rel=1e-6
+    )
     for choice, options in question.curve.choices.items():
         for labels, universe in universes(rows, {**only, choice: options}):
             assert len(universe) > 3 or not READ.keys().isdisjoint(labels), labels

@@ -1,4 +1,5 @@
-"""What a claim's page says exactly: figures of the committed table, of changes that leave gains and entropies."""
+"""What a claim's page says exactly: figures of the committed table, of changes that leave gains and
+entropies."""
 
 import re
 
@@ -14,24 +15,38 @@ MOVES = {
     "c05": (HEADS, number, ("wv_wo_ratio", "wv_norm")),
     "c06": (HEADS, number, ("wv_norm",)),
     "c08": (HEADS, figure, ("trace of exact", "trace of multi_head")),
-    "c09": (BLOCK, number, ("L_star_first_sign_change_multi_head", "L_star_max_abs_gradient_multi_head")),
+    "c09": (
+        BLOCK,
+        number,
+        ("L_star_first_sign_change_multi_head", "L_star_max_abs_gradient_multi_head"),
+    ),
     "c16": (HEADS, number, ("operator_norm of exact",)),
 }
 """The change that a claim names, how its figures are written, and what it says is moved."""
 UNMOVED = ("unmoved", "contraction")
 """Findings on numbers that no change moves, of which more models are asked for."""
-LEFT = ("penultimate_gain", "entropy", "contraction_ratio of exact", "L_star_minimum_contraction_ratio")
+LEFT = (
+    "penultimate_gain",
+    "entropy",
+    "contraction_ratio of exact",
+    "L_star_minimum_contraction_ratio",
+)
 
 
 @pytest.mark.parametrize("claim", MOVES)
-def test_a_claim_begins_with_a_change_that_moves_what_it_is_about_and_leaves_the_rest(claim: str) -> None:
+def test_a_claim_begins_with_a_change_that_moves_what_it_is_about_and_leaves_the_rest(
+    claim: str,
+) -> None:
     how, written, moved = MOVES[claim]
     rows, exact = effects("r03-1", how), analysis(claim).CLAIM.stated().exact
     assert how in exact
     for quantity in moved:
         row = rows[quantity]
         assert row["moved"] > 0.1
-        assert re.search(rf"from {re.escape(written(row['before']))} to {re.escape(written(row['after']))}\b", exact)
+        assert re.search(
+            rf"from {re.escape(written(row['before']))} to {re.escape(written(row['after']))}\b",
+            exact,
+        )
     assert {quantity: rows[quantity]["moved"] for quantity in LEFT} == dict.fromkeys(LEFT, 0)
 
 
@@ -48,4 +63,8 @@ def test_no_models_are_promised_for_what_can_be_set_at_will(claim: str) -> None:
     questions = analysis(claim).CLAIM.questions
     stored = [question for question in questions if question.name not in UNMOVED]
     assert stored and all(question.trial and not question.trial.larger for question in stored)
-    assert all(question.trial and question.trial.larger for question in questions if question.name in UNMOVED)
+    assert all(
+        question.trial and question.trial.larger
+        for question in questions
+        if question.name in UNMOVED
+    )

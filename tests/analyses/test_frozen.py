@@ -1,4 +1,5 @@
-"""Verdicts and estimates of every claim by its rules alone are the frozen ones; with posteriors: `make golden`."""
+"""Verdicts and estimates of every claim by its rules alone are the frozen ones; with posteriors:
+`make golden`."""
 
 import json
 
@@ -14,10 +15,15 @@ BY_FITS = {"C09"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("claim", [claim for claim in scripts(store.shipped("analyses")) if claim not in BY_FITS])
+@pytest.mark.parametrize(
+    "claim", [claim for claim in scripts(store.shipped("analyses")) if claim not in BY_FITS]
+)
 def test_verdicts_and_estimates_are_the_frozen_ones(claim: str) -> None:
-    frozen, allowed = (json.loads((HERE / f"{name}.json").read_text()) for name in ("findings", "changes"))
+    frozen, allowed = (
+        json.loads((HERE / f"{name}.json").read_text()) for name in ("findings", "changes")
+    )
     by_rule = {
-        key: {name: value for name, value in finding.items() if name != "posterior"} for key, finding in frozen.items()
+        key: {name: value for name, value in finding.items() if name != "posterior"}
+        for key, finding in frozen.items()
     }
     assert differing(claim, shipped_by_rules_alone(claim.lower()), by_rule, allowed, 1e-9) == []

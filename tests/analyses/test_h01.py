@@ -1,4 +1,5 @@
-"""H01: models of labs and families that are alike, models that are not, and sources that are alike."""
+"""H01: models of labs and families that are alike, models that are not, and sources that are
+alike."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from thermostats.plots.general import house_style
 
 
 def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> pd.DataFrame:
-    """Models of labs with two families each; a share `lam` of the variance drifts along labs and families."""
+    """Models of labs with two families each; a share `lam` of the variance drifts along labs and
+    families."""
     rng = np.random.default_rng(seed)
     lab = np.repeat(np.arange(n_labs), each)
     rows = pd.DataFrame(
@@ -102,8 +104,12 @@ def gls(v: np.ndarray, y: np.ndarray, x: np.ndarray) -> np.ndarray:
 SHAPE = ("log_L", "log_H", "log_d_h", "log_n")
 
 
-@pytest.mark.parametrize(("labs", "columns", "least"), [(5, (), 5 + 3), (2, SHAPE, len(SHAPE) + 1 + 3)])
-def test_as_many_models_as_the_refusal_asks_for_are_enough(labs: int, columns: tuple[str, ...], least: int) -> None:
+@pytest.mark.parametrize(
+    ("labs", "columns", "least"), [(5, (), 5 + 3), (2, SHAPE, len(SHAPE) + 1 + 3)]
+)
+def test_as_many_models_as_the_refusal_asks_for_are_enough(
+    labs: int, columns: tuple[str, ...], least: int
+) -> None:
     rows = models(labs, each=4)
     order = np.argsort(rows.groupby("heritage").cumcount(), kind="stable")
     enough, fewer = (rows.iloc[order[:n]] for n in (least, least - 1))
@@ -117,7 +123,9 @@ def test_as_many_models_as_the_refusal_asks_for_are_enough(labs: int, columns: t
 def test_sources_that_differ_are_no_descent() -> None:
     rows = models(12, each=3).assign(source=lambda t: np.where(t["lab"] < 6, "one", "other"))
     rng = np.random.default_rng(1)
-    levels = np.where(rows["source"] == "one", rng.standard_normal((400, 1)), rng.standard_normal((400, 1)))
+    levels = np.where(
+        rows["source"] == "one", rng.standard_normal((400, 1)), rng.standard_normal((400, 1))
+    )
     outcomes = 0.6**0.5 * levels + 0.4**0.5 * rng.standard_normal((400, len(rows)))
     beside = int((heritabilities(rows, outcomes, ()).p <= 0.05).sum())
     without = int((heritabilities(rows.assign(source="one"), outcomes, ()).p <= 0.05).sum())
@@ -137,7 +145,9 @@ def test_the_figure_shows_the_interval_of_lambda_and_its_names_do_not_collide() 
         above, below, *_ = figure.axes
         boxes = {text.get_text(): text.get_window_extent() for text in below.texts}
     assert len(boxes) > len(rows)
-    assert [pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])] == []
+    assert [
+        pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])
+    ] == []
     estimate = h01.DESCENT(rows).headline
     assert above.get_xlabel().startswith("λ")
     inside = above.lines[1].get_xdata()

@@ -10,11 +10,21 @@ from thermostats.studies.literature.exponential import along_training, laws, pro
 DEPTHS = np.repeat([12, 16, 24, 32, 40, 80], 4)
 
 
-def made(rate: float, power: float, seed: int, noise: float = 0.05, ar: float = 0.0) -> pd.DataFrame:
-    """Models of 8 labs whose log gains are rate + power·log(l/(l − 1)) and errors, neighbours' correlated at `ar`."""
+def made(
+    rate: float, power: float, seed: int, noise: float = 0.05, ar: float = 0.0
+) -> pd.DataFrame:
+    """Models of 8 labs whose log gains are rate + power·log(l/(l − 1)) and errors, neighbours'
+    correlated at `ar`."""
     rng = np.random.default_rng(seed)
     models = [
-        pd.DataFrame({"model_id": f"m{i}", "heritage": f"lab{i % 8}", "n_layers": depth, "layer": np.arange(2, depth)})
+        pd.DataFrame(
+            {
+                "model_id": f"m{i}",
+                "heritage": f"lab{i % 8}",
+                "n_layers": depth,
+                "layer": np.arange(2, depth),
+            }
+        )
         for i, depth in enumerate(DEPTHS)
     ]
     rows = pd.concat(models, ignore_index=True)
@@ -35,7 +45,8 @@ def test_the_law_by_which_models_were_made_is_told(rate: float, power: float, sa
 
 
 def test_of_models_that_do_not_grow_half_go_either_way() -> None:
-    """Errors alone favour neither law: over 40 studies of 24 models the share is a half within 3 standard errors."""
+    """Errors alone favour neither law: over 40 studies of 24 models the share is a half within 3
+    standard errors."""
     favoured = np.concatenate([laws(made(0.0, 0.0, seed))["exponential"] for seed in range(40)])
     assert abs(favoured.mean() - 0.5) < 3 * 0.5 / favoured.size**0.5
     l01 = analysis("l01")
@@ -43,8 +54,11 @@ def test_of_models_that_do_not_grow_half_go_either_way() -> None:
 
 
 def test_errors_that_go_together_hardly_hide_a_power_law() -> None:
-    """With neighbours correlated at 0.5, as increments of real models are, a power of 1/2 is told in most models."""
-    favoured = np.concatenate([laws(made(0.0, 0.5, seed, ar=0.5))["exponential"] for seed in range(20)])
+    """With neighbours correlated at 0.5, as increments of real models are, a power of 1/2 is told
+    in most models."""
+    favoured = np.concatenate(
+        [laws(made(0.0, 0.5, seed, ar=0.5))["exponential"] for seed in range(20)]
+    )
     assert favoured.mean() < 0.1
 
 
@@ -73,29 +87,40 @@ def test_models_of_the_controlled_study_are_taken_at_the_end_of_training() -> No
     revisions = evidence.table("layers", position="last")["revision"].unique()
     last = max(revisions, key=lambda name: int(name.removeprefix("step")))
     pd.testing.assert_frame_equal(end, profiles(evidence, last))
-    assert list(steps["step"]) == [0, 6, 18, 60, 180, 600] and set(steps["models"]) == {end["model_id"].nunique()}
+    assert list(steps["step"]) == [0, 6, 18, 60, 180, 600] and set(steps["models"]) == {
+        end["model_id"].nunique()
+    }
     assert steps["exponential"].iloc[-1] == laws(end)["exponential"].sum()
 
 
 def test_profiles_are_one_measurement_a_model_of_blocks_2_to_before_the_last() -> None:
     rows = profiles(shipped().named("pooled"))
-    inside = rows.groupby("model_id").agg(first=("layer", "min"), last=("layer", "max"), L=("n_layers", "first"))
+    inside = rows.groupby("model_id").agg(
+        first=("layer", "min"), last=("layer", "max"), L=("n_layers", "first")
+    )
     assert not rows.duplicated(["model_id", "layer"]).any()
     assert (inside["first"] >= 2).all() and (inside["last"] < inside["L"]).all()
     layers = shipped().table("layers", position="last")
     one = layers[(layers["model_id"] == "EleutherAI/pythia-410m") & (layers["layer"] == 5)]
     means = np.log(one["gain_block"]).groupby(one["run_id"]).mean()
-    mine = rows[(rows["model_id"] == "EleutherAI/pythia-410m") & (rows["layer"] == 5)]["log_gain"].item()
+    mine = rows[(rows["model_id"] == "EleutherAI/pythia-410m") & (rows["layer"] == 5)][
+        "log_gain"
+    ].item()
     assert np.isclose(means, mine).any()
 
 
 def test_pages_of_the_controlled_study_name_it_first_among_their_limits_and_are_right() -> None:
-    """They say that of large models most grow at one rate, which cannot be said of the controlled study's."""
+    """They say that of large models most grow at one rate, which cannot be said of the controlled
+    study's."""
     pages = sorted((ROOT / "analyses").glob("n0*.md"))
     notes = [page.read_text(encoding="utf-8").split("### notes\n")[1] for page in pages]
     assert len(notes) == 5 and all(
-        note.startswith("- Of large models that were measured most grow at one rate") for note in notes
+        note.startswith("- Of large models that were measured most grow at one rate")
+        for note in notes
     )
     rule = analysis("l01").RULE
-    said = {name: rule.verdict(analysis("l01").compared(shipped().named(name))) for name in ("pooled", "nursery")}
+    said = {
+        name: rule.verdict(analysis("l01").compared(shipped().named(name)))
+        for name in ("pooled", "nursery")
+    }
     assert said == {"pooled": YES, "nursery": OPEN}

@@ -1,4 +1,5 @@
-"""R01: equal figures are found again, others are not, few decide nothing; what a figure may be instead is named."""
+"""R01: equal figures are found again, others are not, few decide nothing; what a figure may be
+instead is named."""
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,8 @@ def of_the_study(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def again(by: float, models: int = 8, gain: str = "last_gain"):
-    """A change of `features`: published rows of so many models once more, as measured by someone, times a factor."""
+    """A change of `features`: published rows of so many models once more, as measured by someone,
+    times a factor."""
 
     def change(frame: pd.DataFrame) -> pd.DataFrame:
         frame = of_the_study(frame)
@@ -30,13 +32,18 @@ def test_without_a_measured_model_of_the_study_it_needs_measurement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("by", "models", "verdict"), [(1.0, 8, YES), (1.2, 8, NO), (1.05, 8, OPEN), (1.0, 4, UNMEASURED)]
+    ("by", "models", "verdict"),
+    [(1.0, 8, YES), (1.2, 8, NO), (1.05, 8, OPEN), (1.0, 4, UNMEASURED)],
 )
 def test_the_verdict_follows_the_ratio(by: float, models: int, verdict: str) -> None:
-    found = judged(analysis("r01"), altered(features=again(by, models)), "ratio.last_gain")["ratio.last_gain"]
+    found = judged(analysis("r01"), altered(features=again(by, models)), "ratio.last_gain")[
+        "ratio.last_gain"
+    ]
     assert found.verdict == verdict
     if verdict != UNMEASURED:
-        assert found.headline.value == pytest.approx(by, rel=0.02) and found.sample.n_models == models
+        assert (
+            found.headline.value == pytest.approx(by, rel=0.02) and found.sample.n_models == models
+        )
 
 
 def test_a_figure_that_is_another_quantity_of_the_measurement_is_named() -> None:
@@ -49,4 +56,6 @@ def test_a_figure_that_is_another_quantity_of_the_measurement_is_named() -> None
 
     found = judged(analysis("r01"), altered(features=swapped), "ratio.last_gain")["ratio.last_gain"]
     assert found.verdict == NO
-    assert sum("the published figure is the measured normed_gain" in note for note in found.notes) == 8
+    assert (
+        sum("the published figure is the measured normed_gain" in note for note in found.notes) == 8
+    )

@@ -26,7 +26,9 @@ def sets(claim: Claim) -> set[str]:
 def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
     claim = CLAIMS[name]
     lines = [line for line, allowed in ROWS.items() if sets(claim) <= allowed]
-    assert claim.basis.rows in lines and ("external" in claim.basis.rows) == ("external" in lines[0])
+    assert claim.basis.rows in lines and ("external" in claim.basis.rows) == (
+        "external" in lines[0]
+    )
     assert claim.basis.rows.startswith("study") == (name[0] not in "NX")
 
 
@@ -34,17 +36,22 @@ def test_a_claim_says_whose_rows_it_reads(name: str) -> None:
 def test_sentences_by_verdict_stand_under_a_verdict_or_a_reason_that_there_is(name: str) -> None:
     """A sentence under any other word would be shown nowhere."""
     claim = CLAIMS[name]
-    assert {*claim.meanings.answers, *claim.meanings.practice} <= {str(verdict) for verdict in Verdict}
+    assert {*claim.meanings.answers, *claim.meanings.practice} <= {
+        str(verdict) for verdict in Verdict
+    }
     assert {*claim.meanings.settles} <= {str(word) for word in (*Verdict, *Reason)} - {""}
 
 
 def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C01 asks of published rows first; no family of several depths is measured here, and `needs` says so."""
+    """C01 asks of published rows first; no family of several depths is measured here, and `needs`
+    says so."""
     evidence, claim = shipped_tables(), CLAIMS["C01"]
     findings = claim.judge(evidence)
-    assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {"published"}
+    assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {
+        "published"
+    }
     unasked = sets(claim) - {finding.sample.evidence for finding in findings}
     assert unasked == {"measured"}
     assert all(finding.sample.n_models for finding in findings)

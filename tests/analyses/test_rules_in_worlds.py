@@ -1,4 +1,5 @@
-"""Every rule with a test: what it is worth is known and holds again, and another rule says something else."""
+"""Every rule with a test: what it is worth is known and holds again, and another rule says
+something else."""
 
 from __future__ import annotations
 
@@ -26,14 +27,20 @@ LONG = {"c18", "n01", "n02", "n03", "n04", "n05"}
 IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
 OWN_SIDE = ("penultimate_gain", "last_gain", "measured")
-DRAWN = {"C05.ratio.trained", "C05.ratio.trained_published_slicing", "C10.density.others", "C15.phases.trained"}
+DRAWN = {
+    "C05.ratio.trained",
+    "C05.ratio.trained_published_slicing",
+    "C10.density.others",
+    "C15.phases.trained",
+}
 DRAWN |= {f"C14.own_side.{name}" for name in OWN_SIDE}
 """Rules whose levels rest on permutations or resamples that are drawn at random."""
 
 
 @cache
 def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
-    """Questions of a claim that have a trial, one a rule and number of rows, with the rows that were measured."""
+    """Questions of a claim that have a trial, one a rule and number of rows, with the rows that
+    were measured."""
     asked = [question for question in analysis(claim).CLAIM.questions if question.trial is not None]
     found = {}
     for question in asked:
@@ -44,11 +51,19 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
 
 
 def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
-    """Of the rows and of three studies of each of a question's worlds, then of studies 4 and 16 times as large."""
+    """Of the rows and of three studies of each of a question's worlds, then of studies 4 and 16
+    times as large."""
     for times in (1, 4, 16):
-        rng, many = np.random.default_rng(1), rows if times == 1 else levels.multiplied(question.trial, rows, times)
+        rng, many = (
+            np.random.default_rng(1),
+            rows if times == 1 else levels.multiplied(question.trial, rows, times),
+        )
         family = question.trial.worlds
-        worlds = [family.at(size, kind) for size in (NULL, CLAIMED, *family.others) for kind in family.kinds]
+        worlds = [
+            family.at(size, kind)
+            for size in (NULL, CLAIMED, *family.others)
+            for kind in family.kinds
+        ]
         for study in (many, *(world.change(many, rng) for world in worlds for _ in range(3))):
             with suppress(UsageError, TooFew):
                 yield question.trial.test(study)
@@ -57,13 +72,16 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_what_every_rule_is_worth_is_known_as_it_stands(claim: str) -> None:
-    """A verdict of a rule that the table lacks is provisional, and says so; `make worlds` tries it."""
+    """A verdict of a rule that the table lacks is provisional, and says so; `make worlds` tries
+    it."""
     for name, (question, rows) in tried(claim).items():
         known = calibration.of_design(question, len(rows))
         assert len(known), f"{name}: run make worlds CLAIMS={claim.upper()}"
         for side in levels.SIDES:
             of_side = known[known["side"] == side]
-            assert question.primary.side(side) is NEVER or (of_side["box"] == levels.PLAUSIBLE).any(), (name, side)
+            assert (
+                question.primary.side(side) is NEVER or (of_side["box"] == levels.PLAUSIBLE).any()
+            ), (name, side)
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
@@ -89,7 +107,9 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
 
     def moved(way: int) -> Any:
         def to(number: condition.V, sign: str, bar: Any) -> condition.Condition:
-            return against(number, sign, bar if isinstance(bar, condition.V) else bar + way * (step + abs(bar)))
+            return against(
+                number, sign, bar if isinstance(bar, condition.V) else bar + way * (step + abs(bar))
+            )
 
         return to
 
@@ -104,7 +124,9 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
         alike = dict(enumerate(mutants))
         for result in results(question, rows):
             said = question.primary.verdict(result)
-            alike = {way: m for way, m in alike.items() if m[question.id].primary.verdict(result) == said}
+            alike = {
+                way: m for way, m in alike.items() if m[question.id].primary.verdict(result) == said
+            }
             if 0 not in alike and len(alike) < 2:
                 break
         assert 0 not in alike and len(alike) < 2, name
@@ -116,7 +138,8 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
 def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_point(
     claim: str, request: pytest.FixtureRequest
 ) -> None:
-    """In at most 7% of 1,000; a side above that in at most 6% of 4,000. A rate that was found is not made again."""
+    """In at most 7% of 1,000; a side above that in at most 6% of 4,000. A rate that was found is
+    not made again."""
     cache = request.config.cache
     for name, (question, rows) in tried(claim).items():
         known = calibration.of_design(question, len(rows))
@@ -137,13 +160,16 @@ def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_poi
 def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int) -> float:
     """How often a side is given in fresh studies of a world."""
     world = levels.worlds_of(question).at(**levels.point_of(worst["point"]))
-    made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
+    made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[
+        :, levels.SIDES.index(side)
+    ]
     return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: str) -> None:
-    """But for what is drawn at random, permutations and resamples: within four Monte-Carlo errors of 999 of them."""
+    """But for what is drawn at random, permutations and resamples: within four Monte-Carlo errors
+    of 999 of them."""
     for name, (question, rows) in tried(claim).items():
         rule, trial = question.on_trial()
         if trial.many_studies is None:
@@ -153,7 +179,17 @@ def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: s
             outcomes = world.draw(plain, levels.random_of(question, plain, 4, "at once"))
             at_once = levels._of_all(rule, trial, plain, outcomes)
             single = [
-                levels._of_study(rule, replace(trial, unit=""), study) for study in levels._studies(plain, outcomes)
+                levels._of_study(rule, replace(trial, unit=""), study)
+                for study in levels._studies(plain, outcomes)
             ]
-            error = 4 * np.sqrt(np.array(single) * (1 - np.array(single)) / 999) if name.split()[0] in DRAWN else 0.0
-            assert (np.abs(at_once - single) <= error + 1e-6).all(), (name, world.words, at_once, single)
+            error = (
+                4 * np.sqrt(np.array(single) * (1 - np.array(single)) / 999)
+                if name.split()[0] in DRAWN
+                else 0.0
+            )
+            assert (np.abs(at_once - single) <= error + 1e-6).all(), (
+                name,
+                world.words,
+                at_once,
+                single,
+            )

@@ -1,4 +1,5 @@
-"""An analysis as a script: its verdict on one screen, that of the page, with progress, options and refusals."""
+"""An analysis as a script: its verdict on one screen, that of the page, with progress, options and
+refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ GOLDEN = json.loads((ROOT / "tests" / "golden" / "findings.json").read_text("utf
 CPU_SECONDS = 10.0
 
 
-def screen(claim: Claim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def screen(
+    claim: Claim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
+) -> str:
     script = str(SCRIPTS[claim.id].relative_to(ROOT)) if claim.id in SCRIPTS else "u01_depth.py"
     monkeypatch.setattr(sys, "argv", [script, *words])
     claim.main()
@@ -36,11 +39,20 @@ def screen(claim: Claim, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 def stub(claim: Claim) -> list[Finding]:
     """A finding of every question on every set that it may be put to, of long words and numbers."""
     head = Estimate(-0.123456, -1234.5, 1234.5, "95% t", 0.01)
-    asked = [(q.id, name) for q in claim.questions for name in (q.scope.evidence, *(q.views.sets if q.views else ()))]
-    return [Finding(i, i, OPEN, "", headline=head, sample=Sample(name, "", 1234, 321)) for i, name in asked]
+    asked = [
+        (q.id, name)
+        for q in claim.questions
+        for name in (q.scope.evidence, *(q.views.sets if q.views else ()))
+    ]
+    return [
+        Finding(i, i, OPEN, "", headline=head, sample=Sample(name, "", 1234, 321))
+        for i, name in asked
+    ]
 
 
-def test_every_script_fits_a_screen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_script_fits_a_screen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert len(SCRIPTS) >= 30
     for name in SCRIPTS:
         claim = analysis(name.lower()).CLAIM
@@ -79,7 +91,9 @@ def test_every_screen_says_what_is_frozen() -> None:
             frozen = GOLDEN.get(key if sample.view_of else finding.id, {})
             compared += bool(frozen)
             value, was = finding.headline.value, frozen.get("estimate")
-            same = (value is None) == (was is None) and (value is None or math.isclose(value, was, rel_tol=1e-9))
+            same = (value is None) == (was is None) and (
+                value is None or math.isclose(value, was, rel_tol=1e-9)
+            )
             if frozen.get("verdict") != finding.verdict or not same:
                 differ.append((key, frozen.get("verdict"), finding.verdict, was, value))
     assert compared > 150
@@ -142,7 +156,9 @@ def test_report_writes_the_page_and_draw_reaches_it(
         def __str__(self) -> str:
             return "a page"
 
-    monkeypatch.setattr("thermostats.report", lambda *a, **k: asked.append((a, k)) or Made(), raising=False)
+    monkeypatch.setattr(
+        "thermostats.report", lambda *a, **k: asked.append((a, k)) or Made(), raising=False
+    )
     with pytest.raises(SystemExit) as stopped:
         screen(analysis("c01").CLAIM, monkeypatch, capsys, "--report", "--draw")
     assert stopped.value.code == 0
@@ -150,7 +166,9 @@ def test_report_writes_the_page_and_draw_reaches_it(
     assert capsys.readouterr().out.endswith("a page\n")
 
 
-def test_one_form_at_a_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_form_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as stopped:
         screen(analysis("c01").CLAIM, monkeypatch, capsys, "--json", "--details")
     assert stopped.value.code == 2

@@ -1,4 +1,5 @@
-"""Every check of every finding is of the statement that its rule asks, and "as fitted" is the headline."""
+"""Every check of every finding is of the statement that its rule asks, and "as fitted" is the
+headline."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ def above_0(name: str, quantities: Mapping[str, Array]) -> Array:
 
 def stand_in(statements: Collection[str], quantities: Mapping[str, Array] | None = None) -> Fit:
     """A fit of five numbers that has these quantities and statements, with one alternative."""
-    rows = pd.DataFrame({"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")})
+    rows = pd.DataFrame(
+        {"y": [0.1, -0.2, 0.4, 0.0, 0.3], "model_id": list("abcde"), "heritage": list("xxyyz")}
+    )
     law = Law(
         name="none",
         of=design,
@@ -61,19 +64,29 @@ def stand_in(statements: Collection[str], quantities: Mapping[str, Array] | None
         reported=("x",),
         statements={name: partial(above_0, name) for name in statements},
     )
-    return law_fitted(replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1]))
+    return law_fitted(
+        replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1])
+    )
 
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
-    rules = {q.id: q.robustness for q in analysis(claim).CLAIM.questions if isinstance(q.robustness, Posterior)}
+    rules = {
+        q.id: q.robustness
+        for q in analysis(claim).CLAIM.questions
+        if isinstance(q.robustness, Posterior)
+    }
     if not rules:
         pytest.skip("no posterior")
     module = by_rules_alone(claim)
     for question in (q for q in module.CLAIM.questions if q.id in rules):
         rule, evidence = rules[question.id], shipped().named(question.scope.evidence)
         try:
-            result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
+            result = (
+                question.answer(evidence)
+                if question.over is None
+                else question.answer(evidence, question.over)
+            )
         except TooFew:
             continue
         inference = result.inference
@@ -81,7 +94,9 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
             continue
         asked = rule.statement
         names, read = {asked, *result.inference.statements}, Read()
-        for statement in rule.statements_of(replace(result, inference=Inference(stand_in(names)))).values():
+        for statement in rule.statements_of(
+            replace(result, inference=Inference(stand_in(names)))
+        ).values():
             truth_of(statement, read)
         result = replace(result, inference=Inference(stand_in(names, read)))
         shown = posterior_of(result, rule, "A model.")
@@ -90,5 +105,10 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         for table in (shown.sensitivity, others, units):
             assert table is not None and set(table["statement"]) == {asked}, question.id
             assert table["probability"].iloc[0] == shown.conclusion.probability, question.id
-        assert others["alternative"].iloc[0] == AS_FITTED and shown.conclusion.statement == f"P({asked})"
-        assert "another" in set(others["alternative"]) and "a" in set(units["left_out"]), question.id
+        assert (
+            others["alternative"].iloc[0] == AS_FITTED
+            and shown.conclusion.statement == f"P({asked})"
+        )
+        assert "another" in set(others["alternative"]) and "a" in set(units["left_out"]), (
+            question.id
+        )

@@ -1,4 +1,5 @@
-"""Findings over the third study on studies of known truth: verdicts turn with it, and nothing is said without data."""
+"""Findings over the third study on studies of known truth: verdicts turn with it, and nothing is
+said without data."""
 
 from __future__ import annotations
 
@@ -51,15 +52,21 @@ def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
     empty = {f"third_{name}": pd.DataFrame(columns=list(names)) for name, names in columns.items()}
     tables = shipped().fork()
     tables._loaded = dict(tables._loaded) | empty
-    assert {found.verdict for found in judged(by_rules_alone(claim), tables, *FINDINGS[claim]).values()} == {UNMEASURED}
+    assert {
+        found.verdict for found in judged(by_rules_alone(claim), tables, *FINDINGS[claim]).values()
+    } == {UNMEASURED}
 
 
 @pytest.mark.parametrize("claim", FINDINGS)
 def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
-    for name, found in judged(by_rules_alone(claim), study(worlds()[2], crossing=9), *FINDINGS[claim]).items():
+    for name, found in judged(
+        by_rules_alone(claim), study(worlds()[2], crossing=9), *FINDINGS[claim]
+    ).items():
         assert found.verdict != UNMEASURED and found.sample.n_models
         assert found.figure.draw is None or is_drawn(found), name
-        assert "{{" not in " ".join(found.notes) and not {"nan", "None"} & set(" ".join(found.notes).split()), name
+        assert "{{" not in " ".join(found.notes) and not {"nan", "None"} & set(
+            " ".join(found.notes).split()
+        ), name
 
 
 @pytest.mark.parametrize(
@@ -96,11 +103,15 @@ def test_verdicts_turn_with_the_truth(claim, finding, world, truth, verdict):
 def test_the_order_is_that_of_both_ratios() -> None:
     found = judged(untried(by_rules_alone("n01")), study(STRONG), *FINDINGS["n01"])
     assert found["whole"].verdict == YES and found["whole"].sample.group == "recipe"
-    assert judged(untried(by_rules_alone("n01")), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
+    assert (
+        judged(untried(by_rules_alone("n01")), study(WEAK), *FINDINGS["n01"])["whole"].verdict == NO
+    )
 
 
 def test_a_verdict_that_one_corpus_makes_is_left_open() -> None:
-    interval = Result(quantities={OVER_SIZE: by_ratios(third.ends(study(STRONG)), SHAPE).quantities[OVER_SIZE]})
+    interval = Result(
+        quantities={OVER_SIZE: by_ratios(third.ends(study(STRONG)), SHAPE).quantities[OVER_SIZE]}
+    )
     every = pd.DataFrame({"choice": ["a", "b"], OVER_SIZE: [3.0, 2.0]})
     assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every})) == YES
     assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every.replace(2.0, 0.9)})) == OPEN
@@ -125,15 +136,23 @@ def test_gains_on_prompts_of_others_are_compared_by_recipe() -> None:
     assert list(others.index) == list(rows["trained_on"].unique())
     for corpus, group in rows.groupby("trained_on"):
         elsewhere = group[[third.ON[name] for name in third.CORPORA if name != corpus]].to_numpy()
-        by_recipe = (group["log_gain"] - elsewhere.mean(axis=1)).groupby(group["recipe"]).mean().to_numpy()
+        by_recipe = (
+            (group["log_gain"] - elsewhere.mean(axis=1)).groupby(group["recipe"]).mean().to_numpy()
+        )
         test = stats.ttest_1samp(by_recipe, 0)
-        expected = [group["log_gain"].mean(), elsewhere.mean(), by_recipe.mean(), *test.confidence_interval()]
+        expected = [
+            group["log_gain"].mean(),
+            elsewhere.mean(),
+            by_recipe.mean(),
+            *test.confidence_interval(),
+        ]
         expected += [test.pvalue, by_recipe.min(), by_recipe.max()]
         assert others.loc[corpus].drop("words").tolist() == pytest.approx(expected), corpus
 
 
 def test_ratios_are_means_of_logs_by_precision_over_corpora_that_have_language() -> None:
-    """By hand: one corpus at a time, weights held fixed while each recipe is left out, t over recipes."""
+    """By hand: one corpus at a time, weights held fixed while each recipe is left out, t over
+    recipes."""
     rows = third.ends(study(worlds()[2]))
     quantity = by_ratios(rows, SHAPE).quantities[OVER_SIZE]
     y, x, corpora = table(rows[rows["trained_on"] != "shuffled"])
@@ -148,12 +167,16 @@ def test_ratios_are_means_of_logs_by_precision_over_corpora_that_have_language()
     weights /= weights.sum()
     mean, parts = weights @ log_ratios(np.arange(n)), left @ weights
     half = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) * parts.var())
-    assert [quantity.value, quantity.lower, quantity.upper] == pytest.approx(np.exp([mean, mean - half, mean + half]))
+    assert [quantity.value, quantity.lower, quantity.upper] == pytest.approx(
+        np.exp([mean, mean - half, mean + half])
+    )
 
 
 def test_what_shuffled_english_does_moves_no_ratio() -> None:
     rows = third.ends(study(worlds()[2]))
-    loud = rows.assign(log_gain=rows["log_gain"] * np.where(rows["trained_on"] == "shuffled", 5.0, 1.0))
+    loud = rows.assign(
+        log_gain=rows["log_gain"] * np.where(rows["trained_on"] == "shuffled", 5.0, 1.0)
+    )
     assert by_ratios(loud, SHAPE).quantities == by_ratios(rows, SHAPE).quantities
 
 
@@ -170,8 +193,14 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
     y = rng.normal(size=(12, 2))
     f, df, rest, p = third_tests.hotelling(y)
     t = stats.ttest_rel(y[:, 0], y[:, 1])
-    assert (df, rest) == (1, 11) and f == pytest.approx(t.statistic**2) and p == pytest.approx(t.pvalue)
-    draws = [third_tests.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)]
+    assert (
+        (df, rest) == (1, 11)
+        and f == pytest.approx(t.statistic**2)
+        and p == pytest.approx(t.pvalue)
+    )
+    draws = [
+        third_tests.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)
+    ]
     assert stats.kstest(draws, "uniform").pvalue > 0.001
     assert third_tests.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
 
@@ -183,7 +212,10 @@ def test_worlds_at_the_edge_lie_on_it() -> None:
         for point in family.hostile():
             world = family.at("null", **point)
             assert "at the boundary" in world.words
-            assert not any(side.statement().holds(world.large) for side in (rule(name).supported, rule(name).against))
+            assert not any(
+                side.statement().holds(world.large)
+                for side in (rule(name).supported, rule(name).against)
+            )
     rows = third.ends(study(STRONG))
     edge = worlds_of(ALIKE, SHARED).at("null", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
     rng = np.random.default_rng(1)

@@ -1,4 +1,5 @@
-"""Tables of a third study that nobody trained: its frozen design, with gains of a simulated world."""
+"""Tables of a third study that nobody trained: its frozen design, with gains of a simulated
+world."""
 
 from __future__ import annotations
 
@@ -42,10 +43,11 @@ def made(
 ) -> dict[str, pd.DataFrame]:
     """`models`, `gains` and `prompts` of a world.
 
-    early: correlation of the gain at a tenth of training with that at the end, about its cell; elsewhere: what prompts
-    of other corpora add to a log gain; embed: slope of a recipe's gain on the log of its embedding; follows: exponents
-    of rate and of 1/decay in spectra; through: slope of the gain on the log spectra; crossing: tuned models that cross
-    1, of 60; stiff: how many times as much tuning changes dampening bases as expanding ones.
+    early: correlation of the gain at a tenth of training with that at the end, about its cell;
+    elsewhere: what prompts of other corpora add to a log gain; embed: slope of a recipe's gain on
+    the log of its embedding; follows: exponents of rate and of 1/decay in spectra; through: slope
+    of the gain on the log spectra; crossing: tuned models that cross 1, of 60; stiff: how many
+    times as much tuning changes dampening bases as expanding ones.
     """
     rng = np.random.default_rng(seed)
     members = [(member, pack) for pack in packs() for member in pack.members]
@@ -54,12 +56,27 @@ def made(
     y = world.study(len(stems), x, rng)
     facts = pd.DataFrame([_facts(member, pack) for member, pack in members])
     at = [
-        np.flatnonzero(np.isclose(x, np.log([pack.shape.n_layers, pack.shape.rho, pack.shape.d_model])).all(axis=1))[0]
+        np.flatnonzero(
+            np.isclose(x, np.log([pack.shape.n_layers, pack.shape.rho, pack.shape.d_model])).all(
+                axis=1
+            )
+        )[0]
         for _, pack in members
     ]
-    corpus = facts["corpus"].map({name: place for place, name in enumerate(sorted(third.CORPORA))}).to_numpy()
-    recipe = facts["recipe"].str.partition("-")[0].map({name: place for place, name in enumerate(stems)}).to_numpy()
-    spectrum = follows * (np.log(facts["rate"]) - np.log(facts["decay"].where(facts["decay"] > 0, 0.1)))
+    corpus = (
+        facts["corpus"]
+        .map({name: place for place, name in enumerate(sorted(third.CORPORA))})
+        .to_numpy()
+    )
+    recipe = (
+        facts["recipe"]
+        .str.partition("-")[0]
+        .map({name: place for place, name in enumerate(stems)})
+        .to_numpy()
+    )
+    spectrum = follows * (
+        np.log(facts["rate"]) - np.log(facts["decay"].where(facts["decay"] > 0, 0.1))
+    )
     spectrum += 0.1 * rng.normal(size=len(stems))[recipe]
     gain = y[corpus, recipe, at] + embed * np.log(facts["embed"] / 0.14) + through * spectrum
     tuned, ends = _tuned(facts, gain.to_numpy(), crossing, stiff)
@@ -74,27 +91,55 @@ def made(
 
 def _facts(member: Member, pack: Pack) -> dict[str, object]:
     own = vars(member.recipe) | vars(pack.shape) | vars(member)
-    own |= {"recipe": member.recipe.name, "rho": pack.shape.rho, "kind": "", "tokens": 1, "learned": True}
+    own |= {
+        "recipe": member.recipe.name,
+        "rho": pack.shape.rho,
+        "kind": "",
+        "tokens": 1,
+        "learned": True,
+    }
     own |= {"d_head": pack.shape.d_head}
-    return own | {"loss": 3.0, "loss_unigram": 5.0, "loss_bigram": 4.0, "steps": pack.steps, "model": member.model}
+    return own | {
+        "loss": 3.0,
+        "loss_unigram": 5.0,
+        "loss_bigram": 4.0,
+        "steps": pack.steps,
+        "model": member.model,
+    }
 
 
-def _tuned(facts: pd.DataFrame, gain: np.ndarray, crossing: int, stiff: float) -> tuple[pd.DataFrame, np.ndarray]:
+def _tuned(
+    facts: pd.DataFrame, gain: np.ndarray, crossing: int, stiff: float
+) -> tuple[pd.DataFrame, np.ndarray]:
     """Twenty bases, half of them dampening, each in three kinds; the first so many cross 1 by 0.3.
 
-    The others move away from 1, by about 0.02 where they expand and `stiff` times that where they dampen.
+    The others move away from 1, by about 0.02 where they expand and `stiff` times that where they
+    dampen.
     """
     rng = np.random.default_rng(5)
     first = facts.index[facts["replicate_of"] == ""]
     order = first[np.argsort(gain[first])]
     rows, ends = [], []
-    for number, (base, kind) in enumerate((b, k) for b in (*order[:10], *order[-10:]) for k in tuning.KINDS):
+    for number, (base, kind) in enumerate(
+        (b, k) for b in (*order[:10], *order[-10:]) for k in tuning.KINDS
+    ):
         own = facts.loc[base]
-        corpus = next(name for name in third.CORPORA if name != own["corpus"]) if kind == "corpus" else own["corpus"]
+        corpus = (
+            next(name for name in third.CORPORA if name != own["corpus"])
+            if kind == "corpus"
+            else own["corpus"]
+        )
         parent = f"{own['model']}/step{own['steps']:05d}"
-        rows.append(dict(own) | {"model": f"{own['model']}-{kind}", "kind": kind, "parent": parent, "corpus": corpus})
+        rows.append(
+            dict(own)
+            | {"model": f"{own['model']}-{kind}", "kind": kind, "parent": parent, "corpus": corpus}
+        )
         away = 0.02 * np.exp(0.3 * rng.normal()) * (stiff if gain[base] < 0 else 1.0)
-        ends.append(-0.3 * np.sign(gain[base]) if number < crossing else gain[base] + away * np.sign(gain[base]))
+        ends.append(
+            -0.3 * np.sign(gain[base])
+            if number < crossing
+            else gain[base] + away * np.sign(gain[base])
+        )
     return pd.DataFrame(rows), np.array(ends)
 
 
@@ -113,7 +158,10 @@ def _gains(facts, gain, spectrum, early, elsewhere, rng):
     off = gain - mean
     before = mean + early * off + np.sqrt(1 - early**2) * off.std() * rng.normal(size=len(gain))
     at, done = rows["row"].to_numpy(), rows["share"].to_numpy() == 1
-    value = np.where(done, gain[at], before[at]) + elsewhere * (rows["prompts"] != rows["corpus"]).to_numpy()
+    value = (
+        np.where(done, gain[at], before[at])
+        + elsewhere * (rows["prompts"] != rows["corpus"]).to_numpy()
+    )
     made_of = {
         "model": rows["model"],
         "step": (rows["share"] * rows["steps"]).round().astype(int),
@@ -138,7 +186,9 @@ def with_third(tables: dict[str, pd.DataFrame]) -> Evidence:
     """The shipped tables with what is read of those of a third study."""
     evidence = shipped().fork()
     read = {"models": tables["models"]} | extract(**tables)
-    evidence._loaded = dict(evidence._loaded) | {f"third_{name}": frame for name, frame in read.items()}
+    evidence._loaded = dict(evidence._loaded) | {
+        f"third_{name}": frame for name, frame in read.items()
+    }
     return evidence
 
 

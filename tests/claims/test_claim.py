@@ -1,4 +1,5 @@
-"""A claim from its two files: words with numbers put in, verdicts with their reasons, errors that name the place."""
+"""A claim from its two files: words with numbers put in, verdicts with their reasons, errors that
+name the place."""
 
 import textwrap
 from pathlib import Path
@@ -54,9 +55,15 @@ WORDS = """
 def claim(tmp_path: Path) -> Claim:
     (tmp_path / "u01_growth.md").write_text(textwrap.dedent(WORDS).lstrip(), encoding="utf-8")
     found = Claim.read(tmp_path / "u01_growth.py")
-    over = [SimpleNamespace(id="low", at=0.5), SimpleNamespace(id="high", at=2.0), SimpleNamespace(id="few", at=2.0)]
+    over = [
+        SimpleNamespace(id="low", at=0.5),
+        SimpleNamespace(id="high", at=2.0),
+        SimpleNamespace(id="few", at=2.0),
+    ]
 
-    @found.finding("one", primary=Above("gain", 1), over=over, evidence=None, needs=AtLeast(models=2))
+    @found.finding(
+        "one", primary=Above("gain", 1), over=over, evidence=None, needs=AtLeast(models=2)
+    )
     def one(evidence: Evidence, item: SimpleNamespace) -> Result:
         gain = Estimate(item.at, item.at - 0.1, item.at + 0.1, "95%")
         return Result(quantities={"gain": gain}, n_models=1 if item.id == "few" else 3)
@@ -70,22 +77,44 @@ def claim(tmp_path: Path) -> Claim:
 
 def test_findings_have_ids_verdicts_and_words(claim: Claim) -> None:
     whole, low, high, few = claim.judge(shipped_tables())
-    assert [one.id for one in (whole, low, high, few)] == ["U01.all", "U01.one.low", "U01.one.high", "U01.one.few"]
+    assert [one.id for one in (whole, low, high, few)] == [
+        "U01.all",
+        "U01.one.low",
+        "U01.one.high",
+        "U01.one.few",
+    ]
     assert [one.verdict for one in (whole, low, high, few)] == [
         "not supported",
         "not supported",
         "supported",
         "needs measurement",
     ]
-    assert high.plain == "The data support this: 2.00 [1.90, 2.10] of 3 models." and high.estimand == "gain of high"
-    assert high.notes == ("Many.", "Always, on two lines.") and few.notes == ("Always, on two lines.",)
-    assert high.figure.caption == "" and whole.headline.value is None and high.headline.interval == "95%"
+    assert (
+        high.plain == "The data support this: 2.00 [1.90, 2.10] of 3 models."
+        and high.estimand == "gain of high"
+    )
+    assert high.notes == ("Many.", "Always, on two lines.") and few.notes == (
+        "Always, on two lines.",
+    )
+    assert (
+        high.figure.caption == ""
+        and whole.headline.value is None
+        and high.headline.interval == "95%"
+    )
 
 
 def test_a_claim_states_its_rules_once(claim: Claim) -> None:
     stated = claim.stated()
-    assert stated.statement == "Gains grow." and stated.title == "Gains grow" and stated.basis.source == "nobody"
-    assert stated.identification == "Not causal, if at all." and stated.words is None and stated.questions == []
+    assert (
+        stated.statement == "Gains grow."
+        and stated.title == "Gains grow"
+        and stated.basis.source == "nobody"
+    )
+    assert (
+        stated.identification == "Not causal, if at all."
+        and stated.words is None
+        and stated.questions == []
+    )
     assert stated.rule.count("supported where the interval of gain lies above 1") == 1
     assert "U01.one.low, U01.one.high" in stated.rule and "needs at least 2 models" in stated.rule
 
@@ -99,12 +128,12 @@ def test_a_shared_function_is_computed_once(claim: Claim) -> None:
         return len(calls)
 
     evidence = shipped_tables()
-    assert [slow(evidence, "a"), slow(evidence.named("published"), "a"), slow(evidence, "a"), slow(evidence, "b")] == [
-        1,
-        2,
-        1,
-        3,
-    ]
+    assert [
+        slow(evidence, "a"),
+        slow(evidence.named("published"), "a"),
+        slow(evidence, "a"),
+        slow(evidence, "b"),
+    ] == [1, 2, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +143,8 @@ def test_a_shared_function_is_computed_once(claim: Claim) -> None:
         ("# U01 Gains\n", "lack a section"),
         ("# U01 Gains\n## Said\nx\n## Estimand\ny\n", "allowed: ## Identification"),
         (
-            "# U01 Gains\n## Said\nx\n## Estimand\ny\n## Identification\nz\n## one\n### plain\n{{ odd }}\n",
+            "# U01 Gains\n## Said\nx\n## Estimand\ny\n## Identification\nz\n## one\n### plain\n{{ "
+            "odd }}\n",
             "## one.low, ### estimand|odd",
         ),
     ],
@@ -123,7 +153,9 @@ def test_words_that_do_not_fit_are_named(tmp_path: Path, text: str, said: str) -
     (tmp_path / "u01_a.md").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=said):
         claim = Claim.read(tmp_path / "u01_a.py")
-        claim.finding("one", primary=Above("x", 1))(lambda evidence: Result(quantities={"x": Estimate(1, 0, 2)}))
+        claim.finding("one", primary=Above("x", 1))(
+            lambda evidence: Result(quantities={"x": Estimate(1, 0, 2)})
+        )
         claim.judge(shipped_tables())
 
 

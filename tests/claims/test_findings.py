@@ -53,10 +53,16 @@ def test_a_finding_on_a_terminal_says_all_it_has() -> None:
 def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
     small_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["u01_depth_helps.py", "--data", str(small_store), "--details"])
-    monkeypatch.setattr(Claim, "judge", lambda self, tables: [FINDING] * bool(len(tables.table("layers"))))
+    monkeypatch.setattr(
+        sys, "argv", ["u01_depth_helps.py", "--data", str(small_store), "--details"]
+    )
+    monkeypatch.setattr(
+        Claim, "judge", lambda self, tables: [FINDING] * bool(len(tables.table("layers")))
+    )
     CLAIM.main()
-    assert capsys.readouterr().out.startswith("U01  Depth helps\n\n  Said: It is said.\n  Rule: a rule\n\nSUPPORTED")
+    assert capsys.readouterr().out.startswith(
+        "U01  Depth helps\n\n  Said: It is said.\n  Rule: a rule\n\nSUPPORTED"
+    )
 
     def refused(claim: Claim, tables: Evidence) -> list[Finding]:
         raise DataError("no rows", next_step="measure a model")

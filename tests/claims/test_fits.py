@@ -1,4 +1,5 @@
-"""What a page shows of a fit: the verdict goes through the gate, the panels draw, nothing is typed by hand."""
+"""What a page shows of a fit: the verdict goes through the gate, the panels draw, nothing is typed
+by hand."""
 
 from __future__ import annotations
 
@@ -28,17 +29,25 @@ def fit() -> Fit:
     rng = np.random.default_rng(1)
     rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(20)], "heritage": list("abcd") * 5})
     rows = rows.assign(x=rng.normal(size=20))
-    return fit_line(rows.assign(y=rows["x"] + 0.3 * rng.normal(size=20)), "y", ["x"], scale=1.0, seed=1)
+    return fit_line(
+        rows.assign(y=rows["x"] + 0.3 * rng.normal(size=20)), "y", ["x"], scale=1.0, seed=1
+    )
 
 
 def test_a_posterior_is_shown_whole(fit: Fit) -> None:
-    result = Result(quantities={"x": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, tables=("rows",)))
+    result = Result(
+        quantities={"x": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, tables=("rows",))
+    )
     shown = posterior_of(result, Posterior("slope on x > 0"), "y on x.", Above("x", 0))
     assert shown.conclusion.probability == fit.probabilities["slope on x > 0"]
     assert shown.conclusion.verdict == shown.concluded == SUPPORTED
     assert list(shown.tables) == ["rows"]
     assert (shown.summary["mcse"] < shown.summary["sd"] / 10).all()
-    assert {panel.name for panel in shown.panels} == {"posterior", "prior-to-posterior", "posterior-predictive"}
+    assert {panel.name for panel in shown.panels} == {
+        "posterior",
+        "prior-to-posterior",
+        "posterior-predictive",
+    }
     for panel in shown.panels:
         panel.draw(Figure().subplots())
     assert 0 <= (shown.conclusion.error or 0) < 0.01
@@ -49,24 +58,42 @@ def test_a_posterior_is_shown_whole(fit: Fit) -> None:
 
 @pytest.mark.parametrize("statement", ["slope on x > 0", "slope on x < 0"])
 def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -> None:
-    words = Template(Path("u01.md"), "U01", "t", {}, {"one": {"estimand": "slope", "plain": "{{ verdict.sentence }}."}})
-    question = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=Posterior(statement))
+    words = Template(
+        Path("u01.md"),
+        "U01",
+        "t",
+        {},
+        {"one": {"estimand": "slope", "plain": "{{ verdict.sentence }}."}},
+    )
+    question = Question(
+        "U01.one", "one", None, Result, primary=Above("slope", 0), robustness=Posterior(statement)
+    )
     drawn = {"slope on x < 0": fit.quantities["slope on x"] < 0}
-    result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn))
+    result = Result(
+        quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn)
+    )
     agreed = statement == "slope on x > 0"
     found = answered(words, question, shipped_tables(), result, None)
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
-    assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith("it is shown and decides nothing")
+    assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith(
+        "it is shown and decides nothing"
+    )
     assert (found.convergence.rhat_max, found.convergence.divergences) == (
         None,
         None,
     ) and found.convergence.ess_min >= 400
 
 
-def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(
+    fit: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = {"one": {"estimand": "slope", "plain": "{{ verdict.sentence }}.", "model": "y on x."}}
-    words, rule, drawn = Template(Path("u01.md"), "U01", "t", {}, lines), Posterior("slope on x > 0"), list[int]()
+    words, rule, drawn = (
+        Template(Path("u01.md"), "U01", "t", {}, lines),
+        Posterior("slope on x > 0"),
+        list[int](),
+    )
 
     def later() -> Fit:
         drawn.append(1)
@@ -75,7 +102,9 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(fit: Fit, m
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(later=later))
     shown = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=rule)
     found = answered(words, shown, shipped_tables(), result, None)
-    assert not drawn and found.plain == f"{SUPPORTED.sentence}." and found.convergence.ess_min is None
+    assert (
+        not drawn and found.plain == f"{SUPPORTED.sentence}." and found.convergence.ess_min is None
+    )
     assert found.posterior == Undrawn(
         model="y on x.",
         rule="Supported where P(slope on x > 0) is at least 0.95, "
@@ -84,21 +113,31 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(fit: Fit, m
     )
     assert "P(slope on x > 0) is not drawn: thermostats report U01 --draw" in text_of(found)
     decides = Question("U01.one", "one", None, Result, primary=rule)
-    assert answered(words, decides, shipped_tables(), result, None).verdict == SUPPORTED and drawn == [1]
+    assert answered(
+        words, decides, shipped_tables(), result, None
+    ).verdict == SUPPORTED and drawn == [1]
     monkeypatch.setenv(DRAW_VARIABLE, "1")
     again = answered(words, shown, shipped_tables(), result, None)
-    assert drawn == [1, 1] and isinstance(again.posterior, FittedModel) and again.verdict == found.verdict
+    assert (
+        drawn == [1, 1]
+        and isinstance(again.posterior, FittedModel)
+        and again.verdict == found.verdict
+    )
 
 
 def test_error_of_a_probability(fit: Fit) -> None:
     """The bound by the smallest effective sample is not below the error of the draws themselves."""
     middle = float(np.median(fit.quantities["mean"]))
     exact = posterior_of(
-        Result(inference=Inference(fit)), Posterior("mean above its median", draws=V("mean") > middle), "y on x."
+        Result(inference=Inference(fit)),
+        Posterior("mean above its median", draws=V("mean") > middle),
+        "y on x.",
     )
     assert (
         exact.conclusion.probability == pytest.approx(0.5, abs=1e-3)
         and exact.conclusion.verdict == OPEN
         and exact.conclusion.classical == ""
     )
-    assert exact.conclusion.error == pytest.approx(0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0)
+    assert exact.conclusion.error == pytest.approx(
+        0.5 / np.sqrt(fit.quantities["mean"].size), rel=1.0
+    )

@@ -1,4 +1,5 @@
-"""A user's model that a question does not read is named, with the reason and the line that brings it in."""
+"""A user's model that a question does not read is named, with the reason and the line that brings
+it in."""
 
 from __future__ import annotations
 
@@ -25,9 +26,11 @@ MODELS = [
 ]
 SAID = {
     "me/none": "it has no gains. `thermostats measure me/none --what gains --data {}`",
-    "me/nobody": "the tables name no lab that trained it. `thermostats set me/nobody heritage=LAB --data {}`",
+    "me/nobody": "the tables name no lab that trained it. `thermostats set me/nobody heritage=LAB "
+    "--data {}`",
     "me/tuned": "me/used, from which it was tuned, represents it",
-    "me/child": "no rows of the quantity in question, or the question is of base models alone; see `thermostats needs",
+    "me/child": "no rows of the quantity in question, or the question is of base models alone; see "
+    "`thermostats needs",
     "me/second": "counted with the other seeds of me/used",
     "me/flat": "it has 2 blocks",
     "me/other": "no rows of the quantity in question; see `thermostats needs C03`",
@@ -38,7 +41,9 @@ SAID = {
 def mine(tmp_path: Path) -> Path:
     facts = store.load("models").query("n_layers == 12").iloc[0].to_dict()
     columns = ("model_id", "heritage", "variant", "parent", "seed_of", "n_layers")
-    rows = pd.DataFrame([facts | dict(zip(columns, values, strict=True)) | {"source": "me"} for values in MODELS])
+    rows = pd.DataFrame(
+        [facts | dict(zip(columns, values, strict=True)) | {"source": "me"} for values in MODELS]
+    )
     store.save(store.validate(rows, "models"), "models", tmp_path / "models.csv")
     return tmp_path
 
@@ -58,7 +63,9 @@ def test_every_model_left_out_has_its_reason(mine: Path) -> None:
     told = list(own_models_missing("C03", ["gains"], {"me/used"}, evidence))
     assert len(told) == len(SAID)
     for name, words in SAID.items():
-        assert any(line.startswith(name) and words.format(shlex.quote(str(mine))) in line for line in told), name
+        assert any(
+            line.startswith(name) and words.format(shlex.quote(str(mine))) in line for line in told
+        ), name
 
 
 def test_nobody_is_named_without_own_rows() -> None:

@@ -15,7 +15,15 @@ from thermostats.claims import calibration, levels
 from thermostats.claims.calibration import Calibration, Side
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength
-from thermostats.claims.judge import AT_WILL, answered, calibration_of, settles, together, two_verdicts, weigh
+from thermostats.claims.judge import (
+    AT_WILL,
+    answered,
+    calibration_of,
+    settles,
+    together,
+    two_verdicts,
+    weigh,
+)
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
@@ -46,17 +54,23 @@ from thermostats.settings import CALIBRATE_VARIABLE
 
 R = V("r")
 RISES = Decide((R > 0) & (R.p <= ALPHA), (R < 0) & (R.p <= ALPHA))
-WORDS = Template(Path("t01.md"), "T01", "t", {}, {"line": {"estimand": "r", "plain": "{{ verdict.sentence }}."}})
+WORDS = Template(
+    Path("t01.md"), "T01", "t", {}, {"line": {"estimand": "r", "plain": "{{ verdict.sentence }}."}}
+)
 
 
-def of(r: float = 0.0, lower: float | None = None, upper: float | None = None, p: float | None = None) -> Result:
+def of(
+    r: float = 0.0, lower: float | None = None, upper: float | None = None, p: float | None = None
+) -> Result:
     return Result(quantities={"r": Estimate(r, lower, upper, p=p)})
 
 
 def study(n: int = 20) -> pd.DataFrame:
     """Models of five labs."""
     rng = np.random.default_rng(1)
-    rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{i % 5}" for i in range(n)]})
+    rows = pd.DataFrame(
+        {"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{i % 5}" for i in range(n)]}
+    )
     return rows.assign(x=rng.normal(size=n), y=rng.normal(size=n))
 
 
@@ -76,11 +90,16 @@ LINE = worlds_of_line("y", "x", 0.7, kinds=("normal", "lognormal"), group="")
 
 
 def test_the_level_of_an_interval_is_that_at_which_it_would_touch_the_bar() -> None:
-    """An interval of 95% whose end lies half as far as the bar: z = 2 · 1.96; one that ends at the bar has 5%."""
-    assert (R.interval > 0).attained(of(2.0, 1.0, 3.0)) == pytest.approx(2 * stats.norm.sf(2 * 1.959964), rel=1e-6)
+    """An interval of 95% whose end lies half as far as the bar: z = 2 · 1.96; one that ends at the
+    bar has 5%."""
+    assert (R.interval > 0).attained(of(2.0, 1.0, 3.0)) == pytest.approx(
+        2 * stats.norm.sf(2 * 1.959964), rel=1e-6
+    )
     assert (R.interval > 0).attained(of(1.0, 0.0, 2.0)) == pytest.approx(0.05)
     assert (R.lower > 0).attained(of(1.0, 0.0, 2.0)) == pytest.approx(0.05)
-    assert (R.interval < 0).attained(of(-1.0, -3.0, 1.0)) == pytest.approx(2 * stats.norm.sf(1.959964 / 2))
+    assert (R.interval < 0).attained(of(-1.0, -3.0, 1.0)) == pytest.approx(
+        2 * stats.norm.sf(1.959964 / 2)
+    )
     assert (R.interval > 0).attained(of(-1.0, -2.0, 0.5)) == 1.0
     assert (R.interval > 0).attained(of(1.0)) == 1.0
     assert (R.interval > V("bar")).attained(
@@ -92,9 +111,14 @@ def test_a_wider_interval_never_has_a_smaller_level() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
         middle, half, bar = rng.normal(), rng.uniform(0.1, 2.0), rng.normal()
-        at = [float((R.interval > bar).attained(of(middle, middle - k * half, middle + k * half))) for k in (1, 1.5, 3)]
+        at = [
+            float((R.interval > bar).attained(of(middle, middle - k * half, middle + k * half)))
+            for k in (1, 1.5, 3)
+        ]
         assert at == sorted(at)
-        assert ((R.interval > bar).holds(of(middle, middle - half, middle + half))) == (at[0] < ALPHA)
+        assert ((R.interval > bar).holds(of(middle, middle - half, middle + half))) == (
+            at[0] < ALPHA
+        )
 
 
 def test_a_p_value_is_its_own_level_and_a_count_is_met_or_not() -> None:
@@ -118,10 +142,19 @@ def test_levels_of_joined_conditions_are_the_largest_or_the_smallest() -> None:
 
 def test_levels_of_rules() -> None:
     few = Given(V("n") >= 5, RISES)
-    assert few.level(Result(quantities={"n": Estimate(3), "r": Estimate(0.9, p=0.001)}), SUPPORTED) == 1.0
-    assert few.level(Result(quantities={"n": Estimate(8), "r": Estimate(0.9, p=0.001)}), SUPPORTED) == 0.001
+    assert (
+        few.level(Result(quantities={"n": Estimate(3), "r": Estimate(0.9, p=0.001)}), SUPPORTED)
+        == 1.0
+    )
+    assert (
+        few.level(Result(quantities={"n": Estimate(8), "r": Estimate(0.9, p=0.001)}), SUPPORTED)
+        == 0.001
+    )
     assert EveryRow(Below("x", 1)).level(
-        Result(rows={"rows": pd.DataFrame({"x": [0.5, 0.8], "lower": [0.4, 0.6], "upper": [0.6, 1.0]})}), SUPPORTED
+        Result(
+            rows={"rows": pd.DataFrame({"x": [0.5, 0.8], "lower": [0.4, 0.6], "upper": [0.6, 1.0]})}
+        ),
+        SUPPORTED,
     ) == pytest.approx(0.05)
     always = Always("against", V("share").upper < 0.25)
     shown = {"share": Estimate(0.0, 0.0, 0.25), "against": Estimate(0)}
@@ -143,20 +176,28 @@ def test_a_rule_without_a_level_is_refused_by_name_when_declared() -> None:
 def test_many_studies_have_the_levels_that_they_have_one_by_one() -> None:
     r, p = np.array([0.5, -0.2, 0.1]), np.array([0.001, 0.4, np.nan])
     at_once = RISES.level(Result(quantities={"r": Many(r, r - 0.1, r + 0.1, p)}), SUPPORTED)  # type: ignore[dict-item]
-    assert at_once.tolist() == [float(RISES.level(of(x, p=y), SUPPORTED)) for x, y in zip(r, p, strict=True)]
+    assert at_once.tolist() == [
+        float(RISES.level(of(x, p=y), SUPPORTED)) for x, y in zip(r, p, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
 @pytest.mark.parametrize("groups", [None, ["a"] * 3 + ["b"] * 4])
-def test_correlations_of_many_studies_are_those_of_single_ones(method: str, groups: list[str] | None) -> None:
+def test_correlations_of_many_studies_are_those_of_single_ones(
+    method: str, groups: list[str] | None
+) -> None:
     rng = np.random.default_rng(3)
     x, outcomes = rng.normal(size=7), rng.normal(size=(4, 7))
     found = correlations(x, outcomes, method=method, groups=groups)  # type: ignore[arg-type]
     for place, y in enumerate(outcomes):
         single = correlation(x, y, method=method, groups=groups, seed=1)  # type: ignore[arg-type]
         known = (single.estimate, single.lower, single.upper)
-        assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(known)
-        assert found.p[place] == pytest.approx(single.p_permutation, abs=0.03 if groups is None else 0.04)
+        assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(
+            known
+        )
+        assert found.p[place] == pytest.approx(
+            single.p_permutation, abs=0.03 if groups is None else 0.04
+        )
 
 
 def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
@@ -187,12 +228,18 @@ def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
 
 
 def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:
-    assert levels.bound(np.arange(1, 100) / 100, 0.05) == 0.04999  # four of 99 lie below: (4 + 1)/(99 + 1)
-    assert levels.bound(np.full(99, 1 / 60), 0.05) == 0.01666  # not 0.01667: what ties with it is not below it
+    assert (
+        levels.bound(np.arange(1, 100) / 100, 0.05) == 0.04999
+    )  # four of 99 lie below: (4 + 1)/(99 + 1)
+    assert (
+        levels.bound(np.full(99, 1 / 60), 0.05) == 0.01666
+    )  # not 0.01667: what ties with it is not below it
     assert levels.bound(np.r_[np.zeros(12), np.ones(87)], 0.05) == 0.0
     assert levels.bound(np.zeros(10), 0.05) == 0.0
     grid = np.r_[np.full(12, 1 / 21), np.full(88, 0.5)]  # permutations whose floor comes up in 12%
-    assert not Side(pd.DataFrame({"box": ["plausible"], "bound_05": [levels.bound(grid, 0.05)]})).gives(1 / 21)
+    assert not Side(
+        pd.DataFrame({"box": ["plausible"], "bound_05": [levels.bound(grid, 0.05)]})
+    ).gives(1 / 21)
 
 
 def test_truth_is_computed_from_large_samples_and_flips_at_the_boundary() -> None:
@@ -214,7 +261,10 @@ def test_a_null_in_which_neither_side_is_true_is_false_for_both() -> None:
 def test_either_side_of_one_bar_states_nothing_that_a_null_could_meet() -> None:
     apart = Decide((R.lower > 0) | (R.upper < 0), NEVER)
     assert apart.supported.statement() is apart.supported
-    assert Gate(R > 0).statement().words == "r > 0" and (Gate(R > 0) & (V("s") > 1)).statement().words == "s > 1"
+    assert (
+        Gate(R > 0).statement().words == "r > 0"
+        and (Gate(R > 0) & (V("s") > 1)).statement().words == "s > 1"
+    )
 
 
 def test_bad_worlds_are_refused_by_name() -> None:
@@ -235,7 +285,9 @@ def test_bad_worlds_are_refused_by_name() -> None:
 
 
 def test_boxes_raise_one_nuisance_to_its_bound_or_all() -> None:
-    worlds = replace(LINE, box={"ar": (0.0, 0.6), "ratio": (1.0, 3.0, 1 / 3), "between": (0.0, 0.6)})
+    worlds = replace(
+        LINE, box={"ar": (0.0, 0.6), "ratio": (1.0, 3.0, 1 / 3), "between": (0.0, 0.6)}
+    )
     plausible, hostile = worlds.plausible(), worlds.hostile()
     bounds = {"ar": (0.6,), "ratio": (3.0, 1 / 3), "between": (0.6,)}
     raised = [sum(point[name] in ends for name, ends in bounds.items()) for point in plausible]
@@ -259,7 +311,9 @@ def made() -> pd.DataFrame:
     """The rows of the table for a line that is clear in its data."""
     rows = study().assign(y=lambda own: own["x"] + 0.1 * own["y"])
     effort = levels.Effort(30, 40, 400, 200)
-    return pd.DataFrame(levels.calibrated(question(LINE), rows, effort)).reindex(columns=list(calibration.ORDER))
+    return pd.DataFrame(levels.calibrated(question(LINE), rows, effort)).reindex(
+        columns=list(calibration.ORDER)
+    )
 
 
 def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) -> None:
@@ -267,7 +321,9 @@ def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) 
     assert side.limit() == side.rows.loc[side.rows["box"] == "plausible", "bound_05"].min() < 0.05
     worst = side.worst
     assert worst is not None and "ar=0.6" in worst["point"]
-    again = levels.levels(asked, study(), levels.worlds_of(asked).at(**levels.point_of(worst["point"])), 600, "again")
+    again = levels.levels(
+        asked, study(), levels.worlds_of(asked).at(**levels.point_of(worst["point"])), 600, "again"
+    )
     assert (again[:, 0] < side.limit()).mean() < 0.07
     assert (again[:, 0] <= ALPHA).mean() > 0.07
     assert side.p(side.limit() / 1e6) == "< .01" and side.p(0.9) == "above .05"
@@ -278,17 +334,24 @@ def test_a_decided_verdict_has_tipping_points_and_conditions(made: pd.DataFrame)
     known = Side(made[made["side"] == "supported"])
     limit = known.limit("hostile")
     assert known.condition(limit * 0.5) == ""
-    assert known.condition(limit * 1.01).startswith("neighbours in x err alike (0.6) and SDs differ 3 times along x")
+    assert known.condition(limit * 1.01).startswith(
+        "neighbours in x err alike (0.6) and SDs differ 3 times along x"
+    )
     (level,) = set(made.loc[made["box"] == "tipping", "rate"])
     assert known.tipping(level * 2) == () and len(known.tipping(level)) == 2 * 2 + 2 * 2 * 2
-    assert known.tipping(level)[0].startswith("not up to neighbours in x err alike (0.6), the others at rest, normal")
+    assert known.tipping(level)[0].startswith(
+        "not up to neighbours in x err alike (0.6), the others at rest, normal"
+    )
 
 
 def test_a_verdict_falls_between_the_values_that_were_tried() -> None:
     path = [(0.0, 0.1), (0.3, 0.04), (0.6, 0.01)]
     assert levels.falls_at(path, 0.02) == (pytest.approx(0.5), True)
     assert levels.falls_at(path, 0.04) == (pytest.approx(0.3), True)
-    assert levels.falls_at(path, 0.2) == (0.0, True) and levels.falls_at(path, 0.001) == (0.6, False)
+    assert levels.falls_at(path, 0.2) == (0.0, True) and levels.falls_at(path, 0.001) == (
+        0.6,
+        False,
+    )
 
 
 def table_of(**limits: tuple[float, float]) -> pd.DataFrame:
@@ -303,7 +366,11 @@ def table_of(**limits: tuple[float, float]) -> pd.DataFrame:
                     "box": box,
                     "words": "all err alike",
                 },
-                **{"point": "size=null; kind=normal; ar=0.6; ratio=3", "studies": 1000, "rate": 0.1},
+                **{
+                    "point": "size=null; kind=normal; ar=0.6; ratio=3",
+                    "studies": 1000,
+                    "rate": 0.1,
+                },
                 **{"bound_05": limit, "bound_01": limit / 10, "bound_001": limit / 100},
                 "digest": question(LINE).digest(),
             }
@@ -313,14 +380,21 @@ def table_of(**limits: tuple[float, float]) -> pd.DataFrame:
     ).reindex(columns=list(calibration.ORDER))
 
 
-def weighed(monkeypatch: pytest.MonkeyPatch, result: Result, rule: Rule = RISES, **limits: tuple[float, float]):
+def weighed(
+    monkeypatch: pytest.MonkeyPatch,
+    result: Result,
+    rule: Rule = RISES,
+    **limits: tuple[float, float],
+):
     asked = question(LINE, rule)
     known = table_of(**limits).assign(digest=asked.digest())
     monkeypatch.setattr(calibration, "table", lambda: known)
     return weigh(asked, shipped_tables(), result, study())
 
 
-def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loose, strict = (0.2, 0.2), (0.01, 0.001)
     assert weighed(monkeypatch, of(0.5, p=0.04), supported=loose).verdict == SUPPORTED
     assert weighed(monkeypatch, of(0.5, p=0.06), supported=loose).verdict == OPEN
@@ -332,7 +406,9 @@ def test_a_side_is_given_below_its_limit_and_below_five_per_cent_alone(monkeypat
     assert weighed(monkeypatch, of(0.5, p=0.0005), supported=strict).strength.unless == ""
 
 
-def test_of_two_sides_the_one_that_is_met_more_clearly_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_two_sides_the_one_that_is_met_more_clearly_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     both = Decide((R > 0) & (R.p <= ALPHA), R.upper < 0.5)
     small = of(0.1, 0.02, 0.2, p=0.001)
     found = weighed(monkeypatch, small, both, supported=(0.01, 0.01), not_supported=(0.05, 0.05))
@@ -344,7 +420,13 @@ def test_of_two_sides_the_one_that_is_met_more_clearly_stands(monkeypatch: pytes
 def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -> None:
     for power, reason in ((0.3, Reason.TOO_LITTLE), (0.7, Reason.UNDECIDED)):
         known = table_of(supported=(0.01, 0.01))
-        row = {**known.iloc[0].to_dict(), "box": "power", "power": power, "models_wanted": 60, "groups_wanted": 15}
+        row = {
+            **known.iloc[0].to_dict(),
+            "box": "power",
+            "power": power,
+            "models_wanted": 60,
+            "groups_wanted": 15,
+        }
         known = pd.concat([known, pd.DataFrame([row])], ignore_index=True)
         monkeypatch.setattr(calibration, "table", lambda known=known: known)
         found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
@@ -358,12 +440,20 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
         assert said.startswith(AT_WILL) and "would find" not in said and f"{power:.0%}" in said
     found = weighed(monkeypatch, of(0.5, p=0.04), supported=(0.0, 0.0))
     assert (found.verdict, found.reason) == (OPEN, Reason.TOO_LITTLE)
-    assert settles(question(LINE), found, "lab").startswith("Even at its smallest level “supported” comes falsely")
+    assert settles(question(LINE), found, "lab").startswith(
+        "Even at its smallest level “supported” comes falsely"
+    )
 
 
-def test_a_side_of_a_tried_rule_without_a_false_world_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_side_of_a_tried_rule_without_a_false_world_is_not_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = weighed(monkeypatch, of(0.5, p=0.001), not_supported=(0.05, 0.05))
-    assert (found.verdict, found.reason, found.strength.leans) == (OPEN, Reason.TOO_LITTLE, SUPPORTED)
+    assert (found.verdict, found.reason, found.strength.leans) == (
+        OPEN,
+        Reason.TOO_LITTLE,
+        SUPPORTED,
+    )
     assert (
         settles(question(LINE), found, "lab")
         == "“supported” was tried in no case in which it is false, so it is not given."
@@ -381,11 +471,17 @@ def test_a_side_that_nuisances_make_true_everywhere_is_refused_by_name() -> None
     worlds = replace(LINE, make=lifted, box={"ar": (0.0, 0.6)})
     rule = Decide((R > 0.3) & (R.p <= ALPHA), NEVER)
     assert levels.false_sizes(question(worlds, rule), study())[SUPPORTED]
-    search = levels.Search(question(worlds, rule), study(), SUPPORTED, ["null"], levels.Effort(4, 4, 4, 4))
+    search = levels.Search(
+        question(worlds, rule), study(), SUPPORTED, ["null"], levels.Effort(4, 4, 4, 4)
+    )
     assert [point["ar"] for point in search.worst(levels.PLAUSIBLE)] == [0.0] * 2
     with pytest.raises(DataError, match=r"leaves no false world.*T01\.line.*“supported” is true"):
         raised = replace(worlds, box={"ar": (0.3, 0.6)})
-        list(levels.calibrated(question(replace(raised, null=0.0), rule), study(), levels.Effort(4, 4, 4, 4)))
+        list(
+            levels.calibrated(
+                question(replace(raised, null=0.0), rule), study(), levels.Effort(4, 4, 4, 4)
+            )
+        )
 
 
 @pytest.mark.parametrize(("outlier", "unit"), [(0.0, ""), (9.0, "m0")])
@@ -393,7 +489,9 @@ def test_a_verdict_that_one_unit_carries_hangs_on_it(
     outlier: float, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = study()
-    rows["y"] = (0 if outlier else 1) * rows["x"] + 0.3 * np.random.default_rng(4).normal(size=len(rows))
+    rows["y"] = (0 if outlier else 1) * rows["x"] + 0.3 * np.random.default_rng(4).normal(
+        size=len(rows)
+    )
     rows.loc[0, ["x", "y"]] += outlier
     asked = question(None, unit="model_id")
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0])
@@ -426,13 +524,17 @@ def test_studies_at_once_are_studies_one_by_one() -> None:
     assert single.trial is not None
     at_once = replace(single, trial=replace(single.trial, many=many))
     for world in (LINE.at("null", "lognormal", ar=0.3), LINE.at("claimed")):
-        one, other = (levels.levels(asked, study(8), world, 60, "seed") for asked in (single, at_once))
+        one, other = (
+            levels.levels(asked, study(8), world, 60, "seed") for asked in (single, at_once)
+        )
         low = one[:, 0] <= ALPHA
         np.testing.assert_allclose(one[low, 0], other[low, 0], rtol=1e-6)
         assert (one[~low, 0] > ALPHA).all() and (other[~low, 0] > ALPHA).all()
 
 
-def test_what_was_simulated_of_another_rule_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_simulated_of_another_rule_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked, known = question(LINE), table_of(supported=(0.01, 0.01))
     monkeypatch.setattr(calibration, "table", lambda: known)
     assert len(calibration.of_design(asked, 20)) == 2 and calibration.of_design(asked, 21).empty
@@ -450,7 +552,10 @@ def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.Monkey
     monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)))
     here, there = calibration.nearest(question(LINE), 20), calibration.nearest(question(LINE), 33)
     assert here.provisional == "" and here.tried
-    assert there.provisional == "its limits are those of a design of 20 rows, the nearest to the 33 here"
+    assert (
+        there.provisional
+        == "its limits are those of a design of 20 rows, the nearest to the 33 here"
+    )
     assert "not been tried" in Calibration(here.rows.iloc[:0]).provisional
 
 
@@ -477,7 +582,10 @@ def test_one_of_several_parts_speaks_against_the_whole_at_a_stricter_level() -> 
         parts = [part(AGAINST, level), part(SUPPORTED, 0.001)]
         found = together(WORDS, asked, parts, Result())
         assert (found.verdict, found.strength.leans) == (verdict, leans)
-    assert together(WORDS, asked, [part(SUPPORTED, 0.04), part(SUPPORTED, 0.001)], Result()).verdict == SUPPORTED
+    assert (
+        together(WORDS, asked, [part(SUPPORTED, 0.04), part(SUPPORTED, 0.001)], Result()).verdict
+        == SUPPORTED
+    )
 
 
 def test_a_line_of_a_verdict_has_its_condition_and_its_leaning() -> None:
@@ -486,7 +594,14 @@ def test_a_line_of_a_verdict_has_its_condition_and_its_leaning() -> None:
     hangs = Finding("T01.a", "a", OPEN, "", Reason.ONE_UNIT, strength=Strength(unit="m0"))
     assert hangs.stands == "inconclusive (hangs on one unit, m0)"
     assert replace(hangs, reason=Reason.UNDECIDED).stands == "inconclusive (undecided)"
-    leaning = Finding("T01.a", "a", OPEN, "", Reason.UNDECIDED, strength=Strength(leans=AGAINST, provisional="few"))
+    leaning = Finding(
+        "T01.a",
+        "a",
+        OPEN,
+        "",
+        Reason.UNDECIDED,
+        strength=Strength(leans=AGAINST, provisional="few"),
+    )
     assert leaning.stands == "inconclusive (undecided), leans to “not supported”, provisional"
 
 
@@ -494,7 +609,11 @@ def test_two_verdicts_of_a_claim_are_of_its_first_question() -> None:
     def on(name: str, evidence: str, verdict: str) -> Finding:
         return Finding(name, name, verdict, "", sample=Sample(evidence))
 
-    findings = [on("a", "pooled", SUPPORTED), on("b", "published", AGAINST), on("a", "published", OPEN)]
+    findings = [
+        on("a", "pooled", SUPPORTED),
+        on("b", "published", AGAINST),
+        on("a", "published", OPEN),
+    ]
     own, every = two_verdicts(findings)
     assert own is findings[2] and every is findings[0]
     assert two_verdicts(findings[1:2]) == (findings[1], None) and two_verdicts([]) == (None, None)
@@ -515,7 +634,9 @@ def test_a_verdict_over_findings_is_on_all_evidence_the_one_over_these_there() -
 
 @pytest.mark.parametrize("claimed", [0.9, 0.0])
 def test_shares_are_met_whether_units_are_alike_or_not(claimed: float) -> None:
-    rows = pd.concat([study().assign(heritage=lambda own, i=i: own["heritage"] + str(i)) for i in range(100)])
+    rows = pd.concat(
+        [study().assign(heritage=lambda own, i=i: own["heritage"] + str(i)) for i in range(100)]
+    )
     worlds = worlds_of_share("flips", claimed, 0.5)
     for size, share in (("claimed", claimed), ("null", 0.5)):
         for alike in (0.0, 0.3):
@@ -524,7 +645,14 @@ def test_shares_are_met_whether_units_are_alike_or_not(claimed: float) -> None:
 
 
 def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
-    rows = pd.DataFrame({"n": [1, 2, None], "whole": [1, 2, 3], "sure": [True, False, True], "name": ["a", "b", None]})
+    rows = pd.DataFrame(
+        {
+            "n": [1, 2, None],
+            "whole": [1, 2, 3],
+            "sure": [True, False, True],
+            "name": ["a", "b", None],
+        }
+    )
     rows = rows.convert_dtypes().astype({"name": "string"})
     made = levels.plain(rows)
     assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]

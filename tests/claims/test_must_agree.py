@@ -1,4 +1,5 @@
-"""Opposite decisive verdicts under one declared statement are an error, of a claim and of a report."""
+"""Opposite decisive verdicts under one declared statement are an error, of a claim and of a
+report."""
 
 from __future__ import annotations
 
@@ -31,22 +32,34 @@ def test_one_statement_is_not_decided_both_ways() -> None:
 
 @pytest.mark.parametrize("others", [("one", OPEN), ("one", YES), ("another", NO), ("", NO)])
 def test_what_is_open_or_asks_something_else_does_not_contradict(others: tuple[str, str]) -> None:
-    must_agree([finding("N01.a", YES), finding("N02.b", others[1], others[0]), finding("N03.c", NO, "")])
+    must_agree(
+        [finding("N01.a", YES), finding("N02.b", others[1], others[0]), finding("N03.c", NO, "")]
+    )
 
 
-def test_a_report_with_a_contradiction_is_not_finished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    entries = [Entry(name[:3], None, (finding(name, said),)) for name, said in (("N01.a", YES), ("N02.b", NO))]
+def test_a_report_with_a_contradiction_is_not_finished(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    entries = [
+        Entry(name[:3], None, (finding(name, said),))
+        for name, said in (("N01.a", YES), ("N02.b", NO))
+    ]
     build = Build(SimpleNamespace(out=tmp_path, about=(), records={}))  # type: ignore[arg-type]
     monkeypatch.setattr(About, "_entries", lambda self: entries)
     with pytest.raises(DataError, match="decide one statement both ways"):
         build.finish({}, [])
 
 
-WORDS = "# U01 Gains grow\n\n## Said\nGains grow.\n\n## Estimand\nthe gain\n\n## Identification\nNot causal.\n"
+WORDS = (
+    "# U01 Gains grow\n\n## Said\nGains grow.\n\n## Estimand\nthe gain\n\n## Identification\nNot "
+    "causal.\n"
+)
 
 
 def test_a_claim_that_decides_both_ways_is_refused(tmp_path: Path) -> None:
-    parts = "".join(f"\n## {name}\n### estimand\ngain\n### plain\nWords.\n" for name in ("one", "other"))
+    parts = "".join(
+        f"\n## {name}\n### estimand\ngain\n### plain\nWords.\n" for name in ("one", "other")
+    )
     (tmp_path / "u01.md").write_text(WORDS + parts, encoding="utf-8")
     claim = Claim.read(tmp_path / "u01.py")
     gain = Estimate(2.0, 1.9, 2.1, "95%")

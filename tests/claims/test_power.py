@@ -30,8 +30,12 @@ SHIFT = 0.5
 def here() -> pd.DataFrame:
     """Three labs of five, two and one models; of each two rows."""
     models = {"a": 5, "b": 2, "c": 1}
-    rows = [(f"{lab}{k}", lab, prompt) for lab, n in models.items() for k in range(n) for prompt in "pq"]
-    return pd.DataFrame(rows, columns=["model_id", "heritage", "prompt_id"]).assign(y=0.0, x=range(16))
+    rows = [
+        (f"{lab}{k}", lab, prompt) for lab, n in models.items() for k in range(n) for prompt in "pq"
+    ]
+    return pd.DataFrame(rows, columns=["model_id", "heritage", "prompt_id"]).assign(
+        y=0.0, x=range(16)
+    )
 
 
 def mean(rows: pd.DataFrame) -> Result:
@@ -54,7 +58,9 @@ def test_labs_at_hand_take_turns_and_whoever_comes_again_is_another() -> None:
     made = drawn(PlannedStudy((4, 3, 2, 2)), here(), np.random.default_rng(1))
     models = made.drop_duplicates("model_id").groupby("heritage")["model_id"].agg(list)
     assert {lab: len(of) for lab, of in models.items()} == {"a": 4, "b": 3, "c": 2, "a 1": 2}
-    assert set(models["a"]) < {f"a{k}" for k in range(5)} and {name[0] for name in models["a 1"]} == {"a"}
+    assert set(models["a"]) < {f"a{k}" for k in range(5)} and {
+        name[0] for name in models["a 1"]
+    } == {"a"}
     assert sorted(models["b"])[:2] == ["b0", "b1"] and sorted(models["c"]) == ["c0", "c0 0.1"]
     assert made.groupby("model_id").size().eq(2).all() and len(made) == 22
     repeated = made[made["model_id"].str.startswith("c0")].groupby("model_id")["x"].agg(list)
@@ -63,17 +69,24 @@ def test_labs_at_hand_take_turns_and_whoever_comes_again_is_another() -> None:
 
 @pytest.mark.parametrize("limit", [ALPHA, 0.01])
 def test_power_is_that_of_the_t_test(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P(t > t_(1−α/2)) with t noncentral, δ = shift √n: each model has two rows, so n is twice the models."""
+    """P(t > t_(1−α/2)) with t noncentral, δ = shift √n: each model has two rows, so n is twice the
+    models."""
     monkeypatch.setattr(planning, "on_these", lambda *_: known(limit))
     sizes = studies([6, 20], [3], [[9, 1]])
     table = planned_power(question(), here(), sizes, most=1000)
-    assert table[["models", "labs", "largest"]].to_numpy().tolist() == [[6, 3, 2], [20, 3, 7], [10, 2, 9]]
+    assert table[["models", "labs", "largest"]].to_numpy().tolist() == [
+        [6, 3, 2],
+        [20, 3, 7],
+        [10, 2, 9],
+    ]
     for row in table.itertuples():
         power = exact(int(row.models), limit)
         assert row.power == pytest.approx(power, abs=4 * (power * (1 - power) / row.studies) ** 0.5)
         assert row.error < 0.05 and row.limit == limit and row.studies == 1000
     share = table["power"][1]
-    reached = f"20 models of 3 labs would say “supported” where it is true in {share:.0%} of simulations."
+    reached = (
+        f"20 models of 3 labs would say “supported” where it is true in {share:.0%} of simulations."
+    )
     none = "No study of these sizes says “supported” where it is true in 80% of simulations."
     assert sentences(table) == [reached if share >= WANTED else none]
 
@@ -103,16 +116,39 @@ def test_a_claim_without_worlds_and_a_finding_that_is_not_there_are_named() -> N
 
 
 def test_levels_that_end_above_the_limit_are_no_lack_of_power() -> None:
-    rows = {"side": ["supported"] * 2, "models": [8, 16], "labs": [2, 2], "power": [0.0, 0.0], "limit": [6e-4, 5e-4]}
+    rows = {
+        "side": ["supported"] * 2,
+        "models": [8, 16],
+        "labs": [2, 2],
+        "power": [0.0, 0.0],
+        "limit": [6e-4, 5e-4],
+    }
     lines = planning.sentences(pd.DataFrame({**rows, "least": [1 / 1500, 1 / 1500]}))
-    assert any("No simulated test attains a level below α*: the least is 0.00067" in line for line in lines)
-    assert not any("attains" in line for line in planning.sentences(pd.DataFrame({**rows, "least": [1e-5, 1 / 1500]})))
+    assert any(
+        "No simulated test attains a level below α*: the least is 0.00067" in line for line in lines
+    )
+    assert not any(
+        "attains" in line
+        for line in planning.sentences(pd.DataFrame({**rows, "least": [1e-5, 1 / 1500]}))
+    )
 
 
 @pytest.mark.slow
 def test_the_command_gives_a_grid_and_a_figure(tmp_path: Path) -> None:
     figure = tmp_path / "power.svg"
-    asked = ["--models", "12,20", "--labs", "4", "--sizes", "9,2,1", "--studies", "40", "--figure", figure, "--json"]
+    asked = [
+        "--models",
+        "12,20",
+        "--labs",
+        "4",
+        "--sizes",
+        "9,2,1",
+        "--studies",
+        "40",
+        "--figure",
+        figure,
+        "--json",
+    ]
     rows = json.loads(command("power", "C05", *asked).stdout)
     assert sorted({(row["models"], row["labs"], row["largest"]) for row in rows}) == [
         (12, 3, 9),
@@ -120,6 +156,6 @@ def test_the_command_gives_a_grid_and_a_figure(tmp_path: Path) -> None:
         (20, 4, 5),
     ]
     assert all(0 <= row["power"] <= 1 and row["limit"] <= ALPHA for row in rows)
-    assert "Power of C05" in figure.read_text(encoding="utf-8") or figure.read_text(encoding="utf-8").startswith(
-        "<?xml"
-    )
+    assert "Power of C05" in figure.read_text(encoding="utf-8") or figure.read_text(
+        encoding="utf-8"
+    ).startswith("<?xml")

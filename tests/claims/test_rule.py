@@ -1,4 +1,5 @@
-"""Rules: every verdict they can come to, the mutants that would turn them, and how they state themselves."""
+"""Rules: every verdict they can come to, the mutants that would turn them, and how they state
+themselves."""
 
 from dataclasses import replace
 
@@ -7,7 +8,16 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.judge import headline, wanted
-from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Estimate, Inference, Result, all_of
+from thermostats.claims.result import (
+    AGAINST,
+    OPEN,
+    SUPPORTED,
+    UNMEASURED,
+    Estimate,
+    Inference,
+    Result,
+    all_of,
+)
 from thermostats.claims.rule import (
     NEVER,
     Above,
@@ -41,7 +51,9 @@ def at(lower: float, upper: float, p: float | None = None) -> Result:
     ],
 )
 def test_an_interval_is_held_against_its_bar(rule: Decide, verdicts: tuple[str, ...]) -> None:
-    assert tuple(rule.verdict(at(*ends)) for ends in ((0.1, 0.5), (0.5, 1.5), (1.2, 2.0))) == verdicts
+    assert (
+        tuple(rule.verdict(at(*ends)) for ends in ((0.1, 0.5), (0.5, 1.5), (1.2, 2.0))) == verdicts
+    )
     assert rule.verdict(at(float("nan"), float("nan"))) == OPEN
     assert rule.words().startswith("supported where the interval of x lies")
 
@@ -56,7 +68,10 @@ def test_an_interval_that_touches_its_bar_decides_nothing() -> None:
     [
         (
             Decide((V("r") < 0) & (V("r").p <= 0.05), V("r").lower > -0.3),
-            ["Supported where r < 0 and its p-value ≤ 0.05.", "Not supported where the interval of r is above −0.3."],
+            [
+                "Supported where r < 0 and its p-value ≤ 0.05.",
+                "Not supported where the interval of r is above −0.3.",
+            ],
         ),
         (
             Within("x", 0.9, 1.1),
@@ -67,11 +82,20 @@ def test_an_interval_that_touches_its_bar_decides_nothing() -> None:
         ),
         (
             Decide(Each("models", (V("x") > 2) & ((V("y") < 1) | (V("z").p < 0.1))), NEVER),
-            ["Supported where in each of the models, x > 2 and (y < 1, or the p-value of z < 0.1)."],
+            [
+                "Supported where in each of the models, x > 2 and (y < 1, or the p-value of z < "
+                "0.1)."
+            ],
         ),
-        (Given(V("n") >= 10, Decide(V("x") > 1, NEVER)), ["Supported where x > 1.", "Too little data unless n ≥ 10."]),
+        (
+            Given(V("n") >= 10, Decide(V("x") > 1, NEVER)),
+            ["Supported where x > 1.", "Too little data unless n ≥ 10."],
+        ),
         (AtLeast(models=4), ["It needs at least 4 models."]),
-        (Posterior("b < 0"), ["Supported where P(b < 0) is at least 0.95, not supported where it is at most 0.05."]),
+        (
+            Posterior("b < 0"),
+            ["Supported where P(b < 0) is at least 0.95, not supported where it is at most 0.05."],
+        ),
     ],
 )
 def test_a_rule_states_itself_in_short_sentences(rule: Rule, sentences: list[str]) -> None:
@@ -95,7 +119,9 @@ def test_conditions_join_and_compare_parts() -> None:
         Above("z", 0).verdict(at(0, 1))
 
 
-ROWS = pd.DataFrame({"lab": ["a", "b"], "gain": [0.5, 2.0], "gain_lower": [0.4, 1.5], "gain_upper": [0.6, 2.5]})
+ROWS = pd.DataFrame(
+    {"lab": ["a", "b"], "gain": [0.5, 2.0], "gain_lower": [0.4, 1.5], "gain_upper": [0.6, 2.5]}
+)
 
 
 def test_rows_are_read_by_their_columns() -> None:
@@ -119,12 +145,22 @@ def test_p_values_are_adjusted_over_the_rows() -> None:
 def test_rules_join_as_parts_and_as_alternatives() -> None:
     up, down = Above("x", 0), Below("x", 10)
     assert (up & down).verdict(at(1, 2)) == SUPPORTED and (up & down).verdict(at(11, 12)) == AGAINST
-    assert (up | down).verdict(at(11, 12)) == SUPPORTED and (down | Below("x", 9)).verdict(at(11, 12)) == AGAINST
-    assert (up | Below("x", 0)).verdict(at(-1, 2)) == OPEN and (up & down).verdict(at(-1, 2)) == OPEN
-    assert all_of([]) == OPEN and all_of([SUPPORTED, UNMEASURED]) == OPEN and all_of([UNMEASURED]) == UNMEASURED
+    assert (up | down).verdict(at(11, 12)) == SUPPORTED and (down | Below("x", 9)).verdict(
+        at(11, 12)
+    ) == AGAINST
+    assert (up | Below("x", 0)).verdict(at(-1, 2)) == OPEN and (up & down).verdict(
+        at(-1, 2)
+    ) == OPEN
+    assert (
+        all_of([]) == OPEN
+        and all_of([SUPPORTED, UNMEASURED]) == OPEN
+        and all_of([UNMEASURED]) == UNMEASURED
+    )
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(0.95, SUPPORTED), (0.94, OPEN), (0.06, OPEN), (0.05, AGAINST)])
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(0.95, SUPPORTED), (0.94, OPEN), (0.06, OPEN), (0.05, AGAINST)]
+)
 def test_a_posterior_is_sure_at_its_limits(share: float, verdict: str) -> None:
     truth = np.arange(100) < round(100 * share)
     assert Posterior("it").verdict(Result(inference=Inference(statements={"it": truth}))) == verdict
@@ -135,7 +171,9 @@ def test_a_counterexample_refutes_whatever_the_posterior() -> None:
     result = Result(quantities={"flips": Estimate(1)}, inference=Inference(statements={"it": half}))
     assert Posterior("it").verdict(result) == OPEN
     assert Posterior("it", refuted=V("flips") > 0).verdict(result) == AGAINST
-    assert "whatever the posterior, where flips > 0" in Posterior("it", refuted=V("flips") > 0).words()
+    assert (
+        "whatever the posterior, where flips > 0" in Posterior("it", refuted=V("flips") > 0).words()
+    )
     with pytest.raises(DataError, match="lacks"):
         Posterior("else").verdict(result)
 
@@ -148,9 +186,15 @@ def test_a_counterexample_refutes_whatever_the_posterior() -> None:
         (Decide(NEVER, V("x").p > 0.1), "not supported where the p-value of x > 0.1"),
         (Decide(V("x").p <= 0.5, NEVER), "supported where the p-value of x ≤ 0.5"),
         (Decide(NEVER, V("x").lower > V("y").upper), "not supported where x > y"),
-        (EveryRow(Below("x", 1), "labs"), "supported where in each of the labs, x < 1; not supported where in at "),
+        (
+            EveryRow(Below("x", 1), "labs"),
+            "supported where in each of the labs, x < 1; not supported where in at ",
+        ),
         (Given(V("n") >= 10, Below("x", 1)), "supported where x < 1; not supported where x > 1"),
-        (Posterior("it"), "supported where P(it) is at least 0.8, not supported where it is at most 0.2"),
+        (
+            Posterior("it"),
+            "supported where P(it) is at least 0.8, not supported where it is at most 0.2",
+        ),
         (Posterior("it", sure=0.6), "supported where P(it) is at least 0.6"),
     ],
 )
@@ -160,7 +204,9 @@ def test_a_rule_knows_what_is_nearly_itself(strict: Rule, near: str) -> None:
 
 
 def test_rows_and_adjusted_p_values_are_nearly_enough() -> None:
-    rows = pd.DataFrame({"x": [0.5, 0.9], "x_lower": [0.3, 0.7], "x_upper": [0.8, 1.2], "p": [0.1, 0.6]})
+    rows = pd.DataFrame(
+        {"x": [0.5, 0.9], "x_lower": [0.3, 0.7], "x_upper": [0.8, 1.2], "p": [0.1, 0.6]}
+    )
     result = Result(rows={"labs": rows})
     below, least = Below("x", 1), V("x").p <= 0.05
     assert (
@@ -169,8 +215,13 @@ def test_rows_and_adjusted_p_values_are_nearly_enough() -> None:
     )
     adjusted = Some("labs", least, adjust="holm")
     assert not adjusted.holds(result) and adjusted.nearly().holds(result)
-    assert not Each("labs", least).nearly().holds(result) and not Some("labs", V("x").p < 0.05).holds(result)
-    assert Decide(NEVER & least, NEVER | least).nearly().words() == "not supported where the p-value of x ≤ 0.2"
+    assert not Each("labs", least).nearly().holds(result) and not Some(
+        "labs", V("x").p < 0.05
+    ).holds(result)
+    assert (
+        Decide(NEVER & least, NEVER | least).nearly().words()
+        == "not supported where the p-value of x ≤ 0.2"
+    )
 
 
 def test_a_counterexample_refutes_nearly_too() -> None:
@@ -227,7 +278,11 @@ def test_the_numbers_that_an_estimate_is_compared_with(
 def test_two_clear_counterexamples_refute_a_statement_about_every_unit(
     against: int, clearly: int, upper: float, verdict: str
 ) -> None:
-    quantities = {"above": Estimate(against), "clear": Estimate(clearly), "share": Estimate(0.0, 0.0, upper)}
+    quantities = {
+        "above": Estimate(against),
+        "clear": Estimate(clearly),
+        "share": Estimate(0.0, 0.0, upper),
+    }
     result = Result(quantities=quantities)
     assert Always("above", V("share").upper < 0.25, "clear").verdict(result) == verdict
     contrary = {SUPPORTED: AGAINST, AGAINST: SUPPORTED, OPEN: OPEN}[verdict]

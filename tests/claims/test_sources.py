@@ -8,7 +8,16 @@ import pandas as pd
 import pytest
 from conftest import shipped_tables
 
-from thermostats.claims.claim import EXTERNAL, POOLED, PUBLISHED, Estimate, Evidence, Result, Trial, Views
+from thermostats.claims.claim import (
+    EXTERNAL,
+    POOLED,
+    PUBLISHED,
+    Estimate,
+    Evidence,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.evidence import READS, coincidence, lacking, sources_by_lab
 from thermostats.claims.judge import again, hangs_on_source, settles, weigh
 from thermostats.claims.question import Question
@@ -42,7 +51,12 @@ def mean(rows: pd.DataFrame) -> Result:
 
 
 QUESTION = Question(
-    "U01.one", "one", None, Result, primary=Above("mean", 0), trial=Trial(lambda rows: rows.frame, mean, "")
+    "U01.one",
+    "one",
+    None,
+    Result,
+    primary=Above("mean", 0),
+    trial=Trial(lambda rows: rows.frame, mean, ""),
 )
 LEAST = Views(models=2)
 
@@ -67,18 +81,29 @@ def test_a_set_of_one_source_hangs_on_none() -> None:
 
 def test_a_counterexample_stands_without_its_source() -> None:
     rows = study(x=[-9.0, -9.0], y=[1.0, 2.0])
-    by_lab = replace(QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0))
+    by_lab = replace(
+        QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0)
+    )
     one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
     assert hangs_on_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR) == "x"
     against = replace(one, primary=Above("mean", 0))
     assert hangs_on_source(against, rows, rows.frame, AGAINST, LEAST, NEAR) == ""
-    assert hangs_on_source(replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST, NEAR) == "x"
+    assert (
+        hangs_on_source(
+            replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST, NEAR
+        )
+        == "x"
+    )
 
 
 def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
     rows = study(x=[9.0, 9.0], y=[-1.0, -2.0], z=[-1.0, 0.5])
     found = weigh(QUESTION, rows, mean(rows.frame), rows.frame, LEAST)  # type: ignore[arg-type]
-    assert (found.verdict, found.reason, found.strength.leans) == (OPEN, Reason.ONE_SOURCE, SUPPORTED)
+    assert (found.verdict, found.reason, found.strength.leans) == (
+        OPEN,
+        Reason.ONE_SOURCE,
+        SUPPORTED,
+    )
     assert settles(QUESTION, found, "lab").startswith("Without the rows of the source x")
 
 
@@ -87,7 +112,9 @@ def shipped() -> Evidence:
     return shipped_tables()
 
 
-def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(shipped: Evidence) -> None:
+def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(
+    shipped: Evidence,
+) -> None:
     pooled = shipped.named(POOLED)
     every = set(pooled.table("runs")["source"])
     assert {"logos-in-layers", "buk81-removed"} <= every
@@ -101,17 +128,28 @@ def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(shi
 
 
 def test_labs_of_one_source_are_named_from_the_rows(shipped: Evidence) -> None:
-    pooled, models = shipped.named(POOLED), {"01-ai/Yi-34B", "mistralai/Mistral-7B-v0.1", "google/gemma-2-27b"}
+    pooled, models = (
+        shipped.named(POOLED),
+        {"01-ai/Yi-34B", "mistralai/Mistral-7B-v0.1", "google/gemma-2-27b"},
+    )
     assert sources_by_lab(pooled, models).to_dict() == {
         "01.AI": {"logos-in-layers"},
         "Google": {"logos-in-layers"},
         "Mistral AI": {"logos-in-layers", PUBLISHED, "buk81-removed"} - {"buk81-removed"},
     }
     said = coincidence(pooled, models)
-    assert said.startswith("In this set every new lab comes from one source: 01.AI and Google from logos-in-layers.")
-    assert coincidence(shipped.named(PUBLISHED), models) == "" == coincidence(pooled, {"mistralai/Mistral-7B-v0.1"})
+    assert said.startswith(
+        "In this set every new lab comes from one source: 01.AI and Google from logos-in-layers."
+    )
+    assert (
+        coincidence(shipped.named(PUBLISHED), models)
+        == ""
+        == coincidence(pooled, {"mistralai/Mistral-7B-v0.1"})
+    )
     said = coincidence(shipped.named(EXTERNAL), {"01-ai/Yi-34B", "openai-community/gpt2"})
-    assert said.startswith("In this set one source alone measured 1 of 2 labs: 01.AI by logos-in-layers.")
+    assert said.startswith(
+        "In this set one source alone measured 1 of 2 labs: 01.AI by logos-in-layers."
+    )
 
 
 def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
@@ -120,4 +158,7 @@ def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
     assert lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == ["layers.gain_mlp"]
     trial = Trial(lambda evidence: evidence.table("features").iloc[:0], mean, "")
     question = replace(QUESTION, trial=trial, views=LEAST)
-    assert "no values of attention.trace" in again(question, external, measures=["attention"]).criterion.settles
+    assert (
+        "no values of attention.trace"
+        in again(question, external, measures=["attention"]).criterion.settles
+    )

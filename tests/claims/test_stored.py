@@ -1,4 +1,5 @@
-"""A finding whose rows are as they were is kept; one whose rows changed is made again, and no other."""
+"""A finding whose rows are as they were is kept; one whose rows changed is made again, and no
+other."""
 
 from __future__ import annotations
 
@@ -59,7 +60,11 @@ class Rows(Evidence):
 
     def __init__(self, gains: dict[str, list[float]], names: str) -> None:
         super().__init__()
-        rows = [(lab, f"{lab}/{names}{i}", gain) for lab, own in gains.items() for i, gain in enumerate(own)]
+        rows = [
+            (lab, f"{lab}/{names}{i}", gain)
+            for lab, own in gains.items()
+            for i, gain in enumerate(own)
+        ]
         self._loaded["features"] = pd.DataFrame(rows, columns=["heritage", "model_id", "gain"])
 
 
@@ -78,7 +83,9 @@ def claim(tmp_path: Path, made: list[str]) -> Claim:
     def of_lab(evidence: Evidence, case: Case) -> Result:
         made.append(case.id)
         rows = read(evidence, case.id)
-        table = pd.DataFrame({"what": ["gain"], "estimate": rows["gain"].mean(), "lower": 0.5, "upper": 2.0})
+        table = pd.DataFrame(
+            {"what": ["gain"], "estimate": rows["gain"].mean(), "lower": 0.5, "upper": 2.0}
+        )
         mean = float(rows["gain"].mean())
         found = Result.of(rows, {"gain": Estimate(mean, mean - 0.1, mean + 0.1)}, table=table)
         return Result(**{**vars(found), "draw": drawing(forest, table, label="what")})
@@ -107,14 +114,20 @@ def test_only_what_reads_changed_rows_is_made_again(tmp_path: Path, cache: Path)
     made, again, kept, read_again = run(tmp_path, {"a": [2.0], "b": [0.5]})
     assert made == [] and again == first
     assert read_again.selections == read.selections
-    assert kept.made["U01.lab.a", "published"].figure == before.made["U01.lab.a", "published"].figure != b""
+    assert (
+        kept.made["U01.lab.a", "published"].figure
+        == before.made["U01.lab.a", "published"].figure
+        != b""
+    )
     made, changed, _, _ = run(tmp_path, {"a": [2.0], "b": [3.0]})
     assert made == ["b", "whole"] and changed != first
     made, back, _, _ = run(tmp_path, {"a": [2.0], "b": [0.5]})
     assert made == [] and back == first  # the version before is kept, too
 
 
-def test_versions_that_say_the_same_are_told_apart_by_their_rows(tmp_path: Path, cache: Path) -> None:
+def test_versions_that_say_the_same_are_told_apart_by_their_rows(
+    tmp_path: Path, cache: Path
+) -> None:
     for made in (["a", "b", "whole"], []):
         for names in ("one", "two"):
             assert run(tmp_path, {"a": [2.0], "b": [0.5]}, names=names)[0] == made
@@ -130,7 +143,11 @@ def test_what_cannot_be_trusted_is_made_again(
     if damage == "cut off":
         cache.write_bytes(content[:-1])
     if damage == "no record":
-        cache.write_bytes(content.replace(b"thermostats.claims.finding:Finding", b"thermostats.claims.finding:Nothing"))
+        cache.write_bytes(
+            content.replace(
+                b"thermostats.claims.finding:Finding", b"thermostats.claims.finding:Nothing"
+            )
+        )
     if damage == "no cache":
         monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     made, *_ = run(tmp_path, gains, "cd" * 32 if damage == "other code" else KEY)
@@ -159,7 +176,12 @@ class Foreign:
 
 VALUES = [
     *(None, True, 3, 0.1, math.inf, "é", b"\0", (1, (2.5, "a")), [1, [2]], {"a": {1: None}}, {}),
-    *(Estimate(1.0, 0.5, None, "95% t interval"), Verdict("supported"), np.float64(0.1), np.arange(6.0).reshape(2, 3)),
+    *(
+        Estimate(1.0, 0.5, None, "95% t interval"),
+        Verdict("supported"),
+        np.float64(0.1),
+        np.arange(6.0).reshape(2, 3),
+    ),
 ]
 
 
@@ -170,7 +192,9 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
 
 
 def test_a_table_is_read_as_it_was_written() -> None:
-    table = pd.DataFrame({"x": [0.1, math.nan], "n": pd.array([1, None], "Int64"), "of": ["a", ""]}, index=["r", "s"])
+    table = pd.DataFrame(
+        {"x": [0.1, math.nan], "n": pd.array([1, None], "Int64"), "of": ["a", ""]}, index=["r", "s"]
+    )
     pd.testing.assert_frame_equal(decode(encode(table)), table, check_dtype=False)
     pd.testing.assert_series_equal(decode(encode(table["x"])), table["x"])
     assert math.isnan(decode(encode(math.nan)))

@@ -20,7 +20,9 @@ class Entry:
 
 @pytest.fixture
 def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Entry()] if group == "thermostats.studies" else [])
+    monkeypatch.setattr(
+        registry, "entry_points", lambda group: [Entry()] if group == "thermostats.studies" else []
+    )
     studies.cache_clear()
     yield
     studies.cache_clear()

@@ -1,4 +1,5 @@
-"""Questions put to sets of evidence beside the published rows: by the same rule, or with what they need."""
+"""Questions put to sets of evidence beside the published rows: by the same rule, or with what they
+need."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ from thermostats.tables import store
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.schemas import NURSERY
 
-CLAIMS = {name: claim_of(path) for name, path in scripts(store.shipped("analyses")).items() if name.startswith("C")}
+CLAIMS = {
+    name: claim_of(path)
+    for name, path in scripts(store.shipped("analyses")).items()
+    if name.startswith("C")
+}
 KEY = ["model_id", "revision"]
 
 
@@ -45,7 +50,8 @@ def tables(data: Path | None) -> Evidence:
 
 @pytest.fixture(scope="module")
 def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with gains of five models of one family and three of another, joined from one table."""
+    """A folder with gains of five models of one family and three of another, joined from one
+    table."""
     folder = tmp_path_factory.mktemp("five")
     rng, rows = np.random.default_rng(3), []
     models = thermostats.load("models")
@@ -54,7 +60,12 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for prompt in range(6):
             gains = np.exp(rng.normal(0.3 - 0.02 * model.n_layers, 0.05, model.n_layers))
             rows += [
-                {"model_id": model.model_id, "layer": layer, "prompt_id": f"p{prompt}", "gain_block": gain}
+                {
+                    "model_id": model.model_id,
+                    "layer": layer,
+                    "prompt_id": f"p{prompt}",
+                    "gain_block": gain,
+                }
                 for layer, gain in enumerate(gains, 1)
             ]
     table = pd.DataFrame(rows).assign(revision="main", position="last", source="my hooks")
@@ -76,13 +87,23 @@ def test_sets_hold_what_they_say(five: Path) -> None:
     files = set(store.load("sources")["file"])
     assert sources[PUBLISHED] <= files and sources[NURSERY] == {NURSERY}
     assert sources[MEASURED] == {"thermostats", "my hooks"}
-    assert sources[EXTERNAL] == {path.name for path in (store.shipped("data") / "external").iterdir() if path.is_dir()}
+    assert sources[EXTERNAL] == {
+        path.name for path in (store.shipped("data") / "external").iterdir() if path.is_dir()
+    }
     assert sources[POOLED] == sources[PUBLISHED] | sources[EXTERNAL] | sources[MEASURED]
 
 
 def test_joined_gains_are_judged_by_the_rule_of_every_claim_that_they_allow(five: Path) -> None:
-    before = {q.id: view(q, None, MEASURED).verdict for name in ("C01", "C02", "C10") for q in asked(CLAIMS[name])}
-    after = {q.id: view(q, five, MEASURED).verdict for name in ("C01", "C02", "C10") for q in asked(CLAIMS[name])}
+    before = {
+        q.id: view(q, None, MEASURED).verdict
+        for name in ("C01", "C02", "C10")
+        for q in asked(CLAIMS[name])
+    }
+    after = {
+        q.id: view(q, five, MEASURED).verdict
+        for name in ("C01", "C02", "C10")
+        for q in asked(CLAIMS[name])
+    }
     assert {verdict for name, verdict in before.items() if name.startswith("C01.")} == {UNMEASURED}
     assert after["C01.depth.penultimate_gain"] != UNMEASURED
     assert after["C02.bound.max_gain"] != UNMEASURED
@@ -92,7 +113,9 @@ def test_joined_gains_are_judged_by_the_rule_of_every_claim_that_they_allow(five
 def test_a_row_changes_the_sets_that_it_enters_and_no_other(five: Path) -> None:
     (question, *_) = asked(CLAIMS["C01"])
     for name in (PUBLISHED, NURSERY):
-        found, other = (question.trial.rows(tables(data).named(name), question.over) for data in (None, five))
+        found, other = (
+            question.trial.rows(tables(data).named(name), question.over) for data in (None, five)
+        )
         pd.testing.assert_frame_equal(found, other)
 
 
@@ -111,7 +134,12 @@ def test_every_view_has_a_verdict_or_says_what_it_takes(name: str) -> None:
 
 
 def test_claims_of_one_set_are_those_of_mathematics_and_of_sets_that_they_name() -> None:
-    assert {name for name, claim in CLAIMS.items() if not asked(claim)} == {"C06", "C07", "C15", "C16"}
+    assert {name for name, claim in CLAIMS.items() if not asked(claim)} == {
+        "C06",
+        "C07",
+        "C15",
+        "C16",
+    }
 
 
 def test_a_lab_that_is_asked_about_must_be_there() -> None:
@@ -132,7 +160,11 @@ def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> No
     once = [
         name
         for name in single.index
-        if every.table("features").query("penultimate_gain == penultimate_gain")["model_id"].eq(name).sum() == 1
+        if every.table("features")
+        .query("penultimate_gain == penultimate_gain")["model_id"]
+        .eq(name)
+        .sum()
+        == 1
     ]
     np.testing.assert_allclose(rows.loc[once, "gain"], single.loc[once, "gain"], rtol=1e-9)
     twice = rows.loc["EleutherAI/gpt-j-6b", "gain"]
@@ -142,7 +174,9 @@ def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> No
 def test_the_files_of_a_study_are_one_instrument(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[str] = set()
     combine = model_rows_module.pooled
-    monkeypatch.setattr(model_rows_module, "pooled", lambda rows: seen.update(rows["source"]) or combine(rows))
+    monkeypatch.setattr(
+        model_rows_module, "pooled", lambda rows: seen.update(rows["source"]) or combine(rows)
+    )
     model_rows(shipped_tables().named(POOLED))
     others = set(shipped_tables().named(EXTERNAL).table("runs")["source"])
     assert {PUBLISHED, "thermostats"} <= seen <= {PUBLISHED, "thermostats"} | others
@@ -150,21 +184,29 @@ def test_the_files_of_a_study_are_one_instrument(monkeypatch: pytest.MonkeyPatch
 
 def test_recipes_stand_in_the_place_of_labs_in_the_controlled_study_alone() -> None:
     tables = shipped_tables()
-    assert set(tables.named(NURSERY).table("features")["heritage"]) == {f"r{k:02}" for k in range(1, 17)}
+    assert set(tables.named(NURSERY).table("features")["heritage"]) == {
+        f"r{k:02}" for k in range(1, 17)
+    }
     assert "EleutherAI" in set(tables.named(PUBLISHED).table("features")["heritage"])
     assert set(tables.table("models", source=NURSERY)["heritage"]) == {NURSERY}
 
 
-def test_needs_name_models_and_the_line_that_brings_them_in(five: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needs_name_models_and_the_line_that_brings_them_in(
+    five: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(run, "Evidence", lambda data: tables(data).fork())
     found = needs(CLAIMS["C05"], five)
     lacking = {one.model_id: one.lacks for one in found.models}
     assert lacking["EleutherAI/pythia-70m"] == ("weights",)
     assert lacking["openai-community/gpt2"] == ("weights", "gains")
     line, again = found.commands
-    assert line.startswith("thermostats measure ") and line.endswith(f"--what weights,gains --data {five}")
+    assert line.startswith("thermostats measure ") and line.endswith(
+        f"--what weights,gains --data {five}"
+    )
     assert lacking["google/gemma-3-270m"] == ("ov_read and the balanced ratio",)
-    assert "google/gemma-3-270m" in again and again.endswith(f"--what weights,gains --set older=again --data {five}")
+    assert "google/gemma-3-270m" in again and again.endswith(
+        f"--what weights,gains --set older=again --data {five}"
+    )
     assert "google/gemma-3-270m" not in {one.model_id for one in needs(CLAIMS["C01"], five).models}
     assert all(one.disk > 0 and one.memory > one.disk and one.seconds > 0 for one in found.models)
     assert needs(CLAIMS["C07"]).sets == ()
@@ -195,7 +237,8 @@ def test_a_question_without_a_trial_has_no_views() -> None:
 
 @pytest.fixture(scope="module")
 def own_nursery(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The controlled study's models at the end of training as a user's own rows, recipes as labs."""
+    """The controlled study's models at the end of training as a user's own rows, recipes as
+    labs."""
     folder = tmp_path_factory.mktemp("nursery") / "mine"
     whole = shipped_tables().named(NURSERY)
     models = whole.table("models")
@@ -219,18 +262,34 @@ def own_nursery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     new = {row["run_id"]: thermostats.run_id(row) for row in kept["runs"].to_dict("records")}
     for name, frame in kept.items():
         own = frame.assign(run_id=frame["run_id"].map(new)) if "run_id" in frame else frame
-        thermostats.join(own[[label for label in store.dtypes(name) if label in own]], table=name, data=folder)
+        thermostats.join(
+            own[[label for label in store.dtypes(name) if label in own]], table=name, data=folder
+        )
     return folder
 
 
 @pytest.mark.slow
-def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(own_nursery: Path) -> None:
+def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(
+    own_nursery: Path,
+) -> None:
     said = {}
     for claim in CLAIMS.values():
         for question in asked(claim):
             if MEASURED in question.views.sets:
                 said[question.id] = view(question, own_nursery, MEASURED)
-    assert {key[:3] for key in said} >= {"C01", "C02", "C03", "C04", "C05", "C08", "C09", "C10", "C11", "C12", "C13"}
+    assert {key[:3] for key in said} >= {
+        "C01",
+        "C02",
+        "C03",
+        "C04",
+        "C05",
+        "C08",
+        "C09",
+        "C10",
+        "C11",
+        "C12",
+        "C13",
+    }
     assert all(found.verdict != UNMEASURED or found.criterion.settles for found in said.values())
     assert sum(found.verdict != UNMEASURED for found in said.values()) > 15
 
@@ -242,7 +301,9 @@ def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
     assert not again(question, evidence).notes
     features = evidence._joined("features")
     repeats = features["model_id"] == "EleutherAI/pythia-1b"
-    evidence._loaded["features"] = features.assign(seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", ""))
+    evidence._loaded["features"] = features.assign(
+        seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", "")
+    )
     evidence._digests.clear()
     (note,) = again(question, evidence).notes
     assert "seeds alone change the penultimate gain" in note and "of its log variance" in note

@@ -2,14 +2,15 @@
 
 A page is read from top to bottom in an empty folder. Fences with these words do something:
 
-- ``python``: runs; the blocks of a page share their names. A ``text`` block right below is what it prints.
-- ``console``: lines that begin with ``$`` run in a shell; what stands below each, if anything does, is what it prints.
+- ``python``: runs; the blocks of a page share their names. A ``text`` block right below is what it
+  prints.
+- ``console``: lines that begin with ``$`` run in a shell; what stands below each, if anything does,
+  is what it prints.
 - any other: shown, not run.
 
-A comment on the line before a fence changes that: ``<!-- file: NAME -->`` writes the block to a file of that name,
-``<!-- not run: WHY -->`` leaves it out,
-``<!-- needs: MODULE -->`` skips the page where that module is not installed.
-In what is printed, ``...`` stands for anything.
+A comment on the line before a fence changes that: ``<!-- file: NAME -->`` writes the block to a
+file of that name, ``<!-- not run: WHY -->`` leaves it out, ``<!-- needs: MODULE -->`` skips the
+page where that module is not installed. In what is printed, ``...`` stands for anything.
 """
 
 from __future__ import annotations
@@ -34,19 +35,26 @@ MADE = ("cli.md", "gallery.md", "models.md", "proofs.md", "tables.md")
 """Pages that follow from the code; `docs/generate.py` writes them."""
 PAGES = sorted(
     [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", ROOT / "RELEASING.md"]
-    + [page for page in ROOT.glob("docs/**/*.md") if page.parent.name != "reference" or page.name not in MADE]
+    + [
+        page
+        for page in ROOT.glob("docs/**/*.md")
+        if page.parent.name != "reference" or page.name not in MADE
+    ]
 )
 FENCE = re.compile(
-    r"(?:^<!-- (?P<note>[^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?P<note>[^\n]+?) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 ALONE = re.compile(r"thermostats [\w\s./\"=-]+")
-"""A command that needs no shell. It is run in this process: most of the time of one in its own goes into imports."""
+"""A command that needs no shell. It is run in this process: most of the time of one in its own goes
+into imports."""
 RUN = ("python", "console", "sh", "bash")
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fence: where it begins, its language, its text, the comment before it, and what it should print."""
+    """One fence: where it begins, its language, its text, the comment before it, and what it should
+    print."""
 
     line: int
     language: str
@@ -63,7 +71,13 @@ def blocks(text: str) -> list[Block]:
         note, language, code = fence["note"] or "", fence["language"], fence["code"]
         between = text[end : fence.start()].strip()
         end = fence.end()
-        if language == "text" and found and found[-1].language == "python" and not between and not note:
+        if (
+            language == "text"
+            and found
+            and found[-1].language == "python"
+            and not between
+            and not note
+        ):
             before = found.pop()
             found.append(Block(before.line, before.language, before.code, before.note, code))
         else:
@@ -73,7 +87,9 @@ def blocks(text: str) -> list[Block]:
 
 def loaded(path: str) -> Any:
     """A script of the project as a module."""
-    spec = importlib.util.spec_from_file_location(path.replace("/", "_").removesuffix(".py"), ROOT / path)
+    spec = importlib.util.spec_from_file_location(
+        path.replace("/", "_").removesuffix(".py"), ROOT / path
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -93,15 +109,20 @@ def run(page: Path, found: list[Block], environment: Mapping[str, str]) -> None:
             continue
         elif block.language == "python":
             printed = _python(block.code, names, where)
-            assert block.output is None or matches(block.output, printed), f"{where} prints\n{printed}"
+            assert block.output is None or matches(block.output, printed), (
+                f"{where} prints\n{printed}"
+            )
         elif block.language == "console":
             for command, expected in commands(block.code):
                 printed = _shell(command, environment, where)
-                assert not expected or matches(expected, printed), f"{where}: {command}\nprints\n{printed}"
+                assert not expected or matches(expected, printed), (
+                    f"{where}: {command}\nprints\n{printed}"
+                )
 
 
 def commands(code: str) -> Iterator[tuple[str, str]]:
-    """Commands of a console block, each with what stands below it; a line that ends in a backslash goes on."""
+    """Commands of a console block, each with what stands below it; a line that ends in a backslash
+    goes on."""
     parts = re.split(r"^\$ ", code, flags=re.MULTILINE)
     assert not parts[0].strip(), f"a console block begins with $: {parts[0]}"
     for part in parts[1:]:
@@ -111,8 +132,11 @@ def commands(code: str) -> Iterator[tuple[str, str]]:
 
 
 def matches(expected: str, printed: str) -> bool:
-    """Whether a text is as expected, blanks at the ends of lines and tabs aside; ``...`` is anything."""
-    wanted, got = (re.sub(r"[ \t]+", " ", text).replace(" \n", "\n").strip() for text in (expected, printed))
+    """Whether a text is as expected, blanks at the ends of lines and tabs aside; ``...`` is
+    anything."""
+    wanted, got = (
+        re.sub(r"[ \t]+", " ", text).replace(" \n", "\n").strip() for text in (expected, printed)
+    )
     pattern = ".*".join(re.escape(part.strip(" ")) for part in wanted.split("..."))
     return re.fullmatch(pattern.replace("\\ ", " "), got, re.DOTALL) is not None
 
@@ -120,7 +144,7 @@ def matches(expected: str, printed: str) -> bool:
 def _python(code: str, names: dict[str, Any], where: str) -> str:
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(code, where, "exec"), names)  # noqa: S102 - the project's own pages
+        exec(compile(code, where, "exec"), names)  # noqa: S102
     return printed.getvalue()
 
 
@@ -135,7 +159,9 @@ def _shell(command: str, environment: Mapping[str, str], where: str) -> str:
         check=False,
         env={**os.environ, **environment, "PATH": path},
     )
-    assert done.returncode == 0, f"{where}: {command}\nends with {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, (
+        f"{where}: {command}\nends with {done.returncode}\n{done.stdout}{done.stderr}"
+    )
     return done.stdout
 
 
@@ -152,7 +178,9 @@ def _in_process(words: list[str], where: str) -> str:
         ):
             main()
     except SystemExit as stopped:
-        assert not stopped.code, f"{where}: {words}\nends with {stopped.code}\n{printed.getvalue()}{told.getvalue()}"
+        assert not stopped.code, (
+            f"{where}: {words}\nends with {stopped.code}\n{printed.getvalue()}{told.getvalue()}"
+        )
     finally:
         signal.signal(signal.SIGINT, handler)
     return printed.getvalue()

@@ -1,7 +1,8 @@
 """The public surface of the package as text: what may not change unannounced.
 
-Public are the functions of `thermostats`, what the pages in docs/reference/api document, the commands with their
-options, and the tables with their columns. `python tests/docs/surface.py` writes it anew.
+Public are the functions of `thermostats`, what the pages in docs/reference/api document, the
+commands with their options, and the tables with their columns. `python tests/docs/surface.py`
+writes it anew.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ def _package() -> Iterator[str]:
 
 def _documented() -> Iterator[str]:
     pages = sorted(ROOT.glob("docs/reference/api/*.md"))
-    for path in sorted({path for page in pages for path in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)}):
+    for path in sorted(
+        {
+            path
+            for page in pages
+            for path in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+        }
+    ):
         yield from _described(path, _found(path))
 
 
@@ -57,10 +64,14 @@ def _described(path: str, value: Any) -> Iterator[str]:
                 yield from _described(f"{path}.{name}", member)
     elif inspect.isclass(value):
         yield f"{path}{_signature(value)}"
-        kinds = (kind for kind in reversed(value.__mro__) if kind.__module__.startswith("thermostats."))
+        kinds = (
+            kind for kind in reversed(value.__mro__) if kind.__module__.startswith("thermostats.")
+        )
         members = {name: member for kind in kinds for name, member in vars(kind).items()}
         for name, member in members.items():
-            if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+            if not name.startswith("_") and (
+                inspect.isfunction(member) or isinstance(member, property)
+            ):
                 yield f"{path}.{name}{_signature(member) if inspect.isfunction(member) else ''}"
     else:
         yield f"{path}{_signature(value) if callable(value) else ''}"
@@ -74,7 +85,9 @@ def _signature(value: Any) -> str:
 
 def _commands() -> Iterator[str]:
     for name, command in commands().items():
-        yield f"$ thermostats {name} " + " ".join(sorted(option for part in command.params for option in part.opts))
+        yield f"$ thermostats {name} " + " ".join(
+            sorted(option for part in command.params for option in part.opts)
+        )
 
 
 def commands() -> dict[str, Any]:

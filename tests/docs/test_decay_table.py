@@ -1,4 +1,5 @@
-"""The page's figures on weight decay are those of the models trained with it and without it, and of real weights."""
+"""The page's figures on weight decay are those of the models trained with it and without it, and of
+real weights."""
 
 from __future__ import annotations
 
@@ -35,10 +36,13 @@ def text() -> str:
 def test_the_table_is_that_of_the_pairs(pairs: pd.DataFrame) -> None:
     means = pairs.groupby(["recipe", "when"])["apart"].mean().unstack()
     expected = [
-        [recipe, *(f"{mean:.2f}" for mean in row)] for recipe, row in means[["start", "without", "with"]].iterrows()
+        [recipe, *(f"{mean:.2f}" for mean in row)]
+        for recipe, row in means[["start", "without", "with"]].iterrows()
     ]
     table = PAGE.read_text(encoding="utf-8").split(HEADER)[1].split("\n\n")[0]
-    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+    shown = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]
+    ]
     assert shown == expected
 
 
@@ -52,7 +56,9 @@ def test_the_sentence_on_real_models_is_that_of_their_weights() -> None:
     heads = thermostats.load("weights").query("head != '' and matrix in ['W_V', 'W_O']")
     heads = heads.merge(thermostats.load("runs")[["run_id", "model_id"]])
     heads = heads[~heads["model_id"].str.startswith("nursery/")]
-    norms = heads.pivot_table(index=["model_id", "layer", "head"], columns="matrix", values="frobenius_norm")
+    norms = heads.pivot_table(
+        index=["model_id", "layer", "head"], columns="matrix", values="frobenius_norm"
+    )
     means = np.log(norms["W_V"] / norms["W_O"]).abs().groupby("model_id").mean()
     sentence = (
         f"In the {len(means)} real models at hand it is {means.min():.2f} ({means.idxmin()}) to "

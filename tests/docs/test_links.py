@@ -1,4 +1,5 @@
-"""Every link of a Markdown page leads somewhere where the repository is read, without the built site or report."""
+"""Every link of a Markdown page leads somewhere where the repository is read, without the built
+site or report."""
 
 from __future__ import annotations
 
@@ -21,13 +22,18 @@ pytestmark = pytest.mark.skipif(not PAGES, reason="needs git, which knows what i
 
 def text_of(page: Path) -> str:
     """A page without its code, in which brackets are no links."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def anchors(page: Path) -> set[str]:
     """Targets of a page as GitHub makes them of its headings, and those it names."""
     text = page.read_text(encoding="utf-8")
-    headings = (re.sub(r"[`*_]|\]\([^)]*\)|\[", "", heading).strip().lower() for heading in HEADING.findall(text))
+    headings = (
+        re.sub(r"[`*_]|\]\([^)]*\)|\[", "", heading).strip().lower()
+        for heading in HEADING.findall(text)
+    )
     return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in headings} | set(
         re.findall(r'(?:id|name)="([^"]+)"', text)
     )

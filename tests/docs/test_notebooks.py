@@ -22,7 +22,8 @@ LONG = {"every_day"}
 
 
 def _printed(notebook: Any) -> list[str]:
-    """What each cell prints, in order, in however many pieces it came; values and figures are not compared."""
+    """What each cell prints, in order, in however many pieces it came; values and figures are not
+    compared."""
     return [
         "".join(output["text"] for output in cell.outputs if output.output_type == "stream")
         for cell in notebook.cells
@@ -41,19 +42,23 @@ def _said(name: str, text: str) -> str:
 @pytest.mark.parametrize("script", RUN.SCRIPTS, ids=lambda path: path.stem)
 def test_notebook_is_paired(script: Path) -> None:
     source, notebook = jupytext.read(script), jupytext.read(script.with_suffix(".ipynb"))
-    assert [(c.cell_type, c.source) for c in notebook.cells] == [(c.cell_type, c.source) for c in source.cells], (
-        "the notebook is not that of its script: python notebooks/run.py"
-    )
+    assert [(c.cell_type, c.source) for c in notebook.cells] == [
+        (c.cell_type, c.source) for c in source.cells
+    ], "the notebook is not that of its script: python notebooks/run.py"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in NAMES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in NAMES]
+)
 def test_notebook_runs(name: str, tmp_path: Path) -> None:
     script = ROOT / "notebooks" / f"{name}.py"
     if any("measure(" in cell.source and _runs(cell) for cell in jupytext.read(script).cells):
         pytest.importorskip(RUN.TORCH)
     notebook = RUN.executed(script, tmp_path)
     committed = jupytext.read(script.with_suffix(".ipynb"))
-    printed, known = ([_said(name, text) for text in _printed(one)] for one in (notebook, committed))
+    printed, known = (
+        [_said(name, text) for text in _printed(one)] for one in (notebook, committed)
+    )
     assert printed == known, "the notebook prints something else by now: python notebooks/run.py"
     assert any(printed)

@@ -1,4 +1,5 @@
-"""Every code block of the site, the README and CONTRIBUTING runs, and prints what stands below it."""
+"""Every code block of the site, the README and CONTRIBUTING runs, and prints what stands below
+it."""
 
 from __future__ import annotations
 
@@ -17,7 +18,13 @@ FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) f
 RUNNING = [name for name, found in FOUND.items() if any(block.language in RUN for block in found)]
 PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 NEEDS = "needs: "
-ENVIRONMENT = {"COLUMNS": "100", "MPLBACKEND": "Agg", "NO_COLOR": "1", "PYTHONPATH": str(ROOT), "PATH": PATH}
+ENVIRONMENT = {
+    "COLUMNS": "100",
+    "MPLBACKEND": "Agg",
+    "NO_COLOR": "1",
+    "PYTHONPATH": str(ROOT),
+    "PATH": PATH,
+}
 
 
 @pytest.fixture
@@ -38,7 +45,8 @@ def test_page(name: str, page_folder: Path) -> None:
 
 
 def _lay(name: str, folder: Path) -> None:
-    """Put the model and the report that a page reads where it expects them, unless the page makes them."""
+    """Put the model and the report that a page reads where it expects them, unless the page makes
+    them."""
     for block in FOUND[name]:
         if block.note.startswith(NEEDS):
             pytest.importorskip(block.note.removeprefix(NEEDS))
@@ -57,12 +65,20 @@ def test_what_is_not_run_says_why() -> None:
     for name, found in FOUND.items():
         for block in found:
             shell = block.language in {"sh", "bash"}
-            assert not shell or block.note.startswith("not run: "), f"{name}:{block.line} neither runs nor says why not"
-            assert not block.note or block.note.startswith(("file: ", "not run: ", NEEDS)), f"{name}: {block.note}"
+            assert not shell or block.note.startswith("not run: "), (
+                f"{name}:{block.line} neither runs nor says why not"
+            )
+            assert not block.note or block.note.startswith(("file: ", "not run: ", NEEDS)), (
+                f"{name}: {block.note}"
+            )
 
 
 def test_every_task_begins_with_ten_lines_that_run() -> None:
-    nav = re.search(r"^nav:\n(.*?)^\S", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    nav = re.search(
+        r"^nav:\n(.*?)^\S",
+        (ROOT / "mkdocs.yml").read_text(encoding="utf-8"),
+        re.MULTILINE | re.DOTALL,
+    )
     assert nav
     sections = {
         title: re.findall(r"how-to/\S+\.md", pages)
@@ -70,12 +86,19 @@ def test_every_task_begins_with_ten_lines_that_run() -> None:
     }
     tasks = {title: pages for title, pages in sections.items() if pages}
     sorted_in = [page for pages in tasks.values() for page in pages]
-    assert sorted(sorted_in) == sorted(f"how-to/{page.name}" for page in ROOT.glob("docs/how-to/*.md"))
+    assert sorted(sorted_in) == sorted(
+        f"how-to/{page.name}" for page in ROOT.glob("docs/how-to/*.md")
+    )
     assert len(tasks) == 5
     for first, *_ in tasks.values():
         opening = (ROOT / "docs" / first).read_text(encoding="utf-8").partition("\n## ")[0]
         running = [block for block in blocks(opening) if block.language in RUN and not block.note]
-        lines = [line for block in running for line in block.code.splitlines() if _is_code(block.language, line)]
+        lines = [
+            line
+            for block in running
+            for line in block.code.splitlines()
+            if _is_code(block.language, line)
+        ]
         assert 0 < len(lines) <= 10, f"{first} begins with {len(lines)} lines that run"
 
 

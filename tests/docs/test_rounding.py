@@ -9,9 +9,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_table_in_the_how_to_is_that_of_the_results() -> None:
-    page = (ROOT / "docs/how-to/gguf.md").read_text(encoding="utf-8").split("## What rounding changes")[1]
+    page = (
+        (ROOT / "docs/how-to/gguf.md")
+        .read_text(encoding="utf-8")
+        .split("## What rounding changes")[1]
+    )
     shown = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("| ")
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.splitlines()
+        if line.startswith("| ")
     ]
     with (ROOT / "benchmarks/results/rounding.csv").open(encoding="utf-8", newline="") as lines:
         rows = list(csv.reader(lines))

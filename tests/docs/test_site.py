@@ -1,4 +1,5 @@
-"""The site builds without a warning, every link in it leads somewhere, and it asks nothing of the network."""
+"""The site builds without a warning, every link in it leads somewhere, and it asks nothing of the
+network."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built with a warning as an error, dead links and anchors among them, from a copy."""
+    """The site, built with a warning as an error, dead links and anchors among them, from a
+    copy."""
     work = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "docs", work / "docs", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "mkdocs.yml", work)
@@ -31,7 +33,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
     for command in (["docs/generate.py"], ["-m", "mkdocs", "build", "--strict"]):
         done = subprocess.run(
-            [sys.executable, *command], capture_output=True, text=True, check=False, cwd=work, env=environment
+            [sys.executable, *command],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=work,
+            env=environment,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert "WARNING" not in done.stderr
@@ -58,7 +65,11 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     pages = list(site.rglob("*.html"))
     assert len(pages) > 20
     for path in pages:
-        assert not [address for address in Loaded(path).addresses if "://" in address or address.startswith("//")]
+        assert not [
+            address
+            for address in Loaded(path).addresses
+            if "://" in address or address.startswith("//")
+        ]
 
 
 def test_reference_pages_are_whole(site: Path) -> None:
@@ -66,7 +77,10 @@ def test_reference_pages_are_whole(site: Path) -> None:
 
     from thermostats.tables.schemas import TABLES
 
-    text = {name: (site / "reference" / name.replace(".md", ".html")).read_text(encoding="utf-8") for name in MADE}
+    text = {
+        name: (site / "reference" / name.replace(".md", ".html")).read_text(encoding="utf-8")
+        for name in MADE
+    }
     assert not [name for name in commands() if f"thermostats {name}" not in text["cli.md"]]
     assert not [name for name in TABLES if f'id="{name}"' not in text["tables.md"]]
     laws = [name for name in dir(thermostats) if name.startswith("fit_")]

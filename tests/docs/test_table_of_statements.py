@@ -1,4 +1,5 @@
-"""The account of the study's statements: every place exists, all five documents are covered, no sentence is theirs."""
+"""The account of the study's statements: every place exists, all five documents are covered, no
+sentence is theirs."""
 
 import re
 
@@ -11,7 +12,11 @@ from thermostats.tables.folders import shipped
 
 PAGE = ROOT / "docs" / "explanation" / "statements.md"
 SOURCES = ROOT.parent / "shared" / "paper"
-ROWS = [line.strip("| ").split(" | ") for line in PAGE.read_text("utf-8").splitlines() if re.match(r"\| \d", line)]
+ROWS = [
+    line.strip("| ").split(" | ")
+    for line in PAGE.read_text("utf-8").splitlines()
+    if re.match(r"\| \d", line)
+]
 PLACES = [(number, place) for number, _, answered in ROWS for place in answered.split("; ")]
 NUMBER = re.compile(r"([0-4])\.(\d+)")
 SAME = 7
@@ -19,7 +24,10 @@ SAME = 7
 
 
 def test_every_place_that_is_named_exists() -> None:
-    claims, rows = set(scripts(shipped("analyses"))), set(store.load("inconsistencies")["inconsistency_id"])
+    claims, rows = (
+        set(scripts(shipped("analyses"))),
+        set(store.load("inconsistencies")["inconsistency_id"]),
+    )
     missing = []
     for number, place in PLACES:
         kind, _, name = place.partition(": ")
@@ -28,7 +36,11 @@ def test_every_place_that_is_named_exists() -> None:
         elif kind == "not asked":
             there = bool(name)
         else:
-            there = place in claims if re.fullmatch(r"[A-Z]\d\d", place) else (ROOT / place.strip("`")).is_file()
+            there = (
+                place in claims
+                if re.fullmatch(r"[A-Z]\d\d", place)
+                else (ROOT / place.strip("`")).is_file()
+            )
         missing += [] if there else [(number, place)]
     assert missing == []
 

@@ -24,7 +24,8 @@ def files_of(folder: Path, *, leftovers: bool = False) -> dict[str, bytes]:
 
 
 def make_news(folder: Path, sources: int = 3) -> list[Path]:
-    """CSV files to join: new models, new runs with their layers, and rows that are there already with other values."""
+    """CSV files to join: new models, new runs with their layers, and rows that are there already
+    with other values."""
     measured = [run("lab/new", source=f"source {number}") for number in range(sources)]
     replaced = [layer(run(), 2, 1.75, name) for name in "ab"]
     layers = [layer(row, number, 1.0 + number / 8) for row in measured for number in (1, 2, 3)]

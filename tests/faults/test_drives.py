@@ -1,4 +1,5 @@
-"""Full disks, read-only folders, drives that vanish, clocks set back, older schemas: said by name, nothing damaged."""
+"""Full disks, read-only folders, drives that vanish, clocks set back, older schemas: said by name,
+nothing damaged."""
 
 from __future__ import annotations
 
@@ -47,19 +48,27 @@ def test_a_full_disk_leaves_every_file_and_with_room_the_same_join_goes_through(
     make_store(small_disk / "data")
     news = make_news(tmp_path / "news", sources=40)
     before = files_of(small_disk)
-    refused(lambda: join(news, data=small_disk / "data", replace=True), "No space left on device", "free space")
+    refused(
+        lambda: join(news, data=small_disk / "data", replace=True),
+        "No space left on device",
+        "free space",
+    )
     assert files_of(small_disk, leftovers=True) == before
     remount(small_disk, "size=1m")
     join(news, data=small_disk / "data", replace=True)
     assert store.check(small_disk / "data")["runs"] == 41
 
 
-def test_a_read_only_folder_can_be_read_and_is_said_not_to_be_writable(small_disk: Path, tmp_path: Path) -> None:
+def test_a_read_only_folder_can_be_read_and_is_said_not_to_be_writable(
+    small_disk: Path, tmp_path: Path
+) -> None:
     make_store(small_disk / "data")
     before = files_of(small_disk)
     remount(small_disk, "ro")
     assert store.check(small_disk / "data")["layers"] == 6
-    message = refused(lambda: join(make_news(tmp_path / "news"), data=small_disk / "data"), "ead-only file system")
+    message = refused(
+        lambda: join(make_news(tmp_path / "news"), data=small_disk / "data"), "ead-only file system"
+    )
     assert str(small_disk / "data") in message
     assert files_of(small_disk) == before
 
@@ -99,7 +108,9 @@ def test_a_file_that_vanishes_while_tables_are_read_is_named(data: Path) -> None
     refused(lambda: store.check(data), runs.name)
 
 
-def test_a_clock_set_back_changes_nothing(data: Path, news: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_set_back_changes_nothing(
+    data: Path, news: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     join(news, data=data, replace=True)
     before = files_of(data)
     monkeypatch.setattr(time, "time", lambda: 86_400.0)
@@ -130,15 +141,20 @@ def test_rows_of_the_same_run_twice_in_two_files_are_refused(data: Path) -> None
 
 
 def test_a_changed_schema_has_another_number() -> None:
-    """Names, order, types and keys of all columns; who changes one raises `SCHEMA` and puts the new hash here.
+    """Names, order, types and keys of all columns; who changes one raises `SCHEMA` and puts the new
+    hash here.
 
-    Columns that files may lack (`schemas.ADDED`) leave the number as it is: older files are read as they are.
+    Columns that files may lack (`schemas.ADDED`) leave the number as it is: older files are read as
+    they are.
 
-    `findings` is in a report and in no store, and `candidates` ships alone: a change of one of them leaves `SCHEMA` as
-    it is.
+    `findings` is in a report and in no store, and `candidates` ships alone: a change of one of them
+    leaves `SCHEMA` as it is.
     """
     columns = {
-        name: [key(name), [[x, column.dtype] for x, column in schema.columns.items() if x not in absent(name)]]
+        name: [
+            key(name),
+            [[x, column.dtype] for x, column in schema.columns.items() if x not in absent(name)],
+        ]
         for name, schema in TABLES.items()
     }
     found = hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]

@@ -1,4 +1,5 @@
-"""A join that is killed at a file operation, and writers at once: nothing half-written, the rest by a rerun."""
+"""A join that is killed at a file operation, and writers at once: nothing half-written, the rest by
+a rerun."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir"}
 
 
 def forked(command: Callable[[], object], kill_at: int = 0) -> tuple[int, int]:
-    """Wait status of a command in a child, and the file operations that it came to; at one of them it kills itself."""
+    """Wait status of a command in a child, and the file operations that it came to; at one of them
+    it kills itself."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -100,11 +102,14 @@ def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_r
 
 
 def rows(writer: int) -> list[object]:
-    """What one writer joins at once: a model of its own, a run of all writers' model, and layers."""
+    """What one writer joins at once: a model of its own, a run of all writers' model, and
+    layers."""
     own = model(f"lab/{writer}")
     measured = run(str(own["model_id"]), prompt_set="", prompt_sha="")
     shared = run("lab/everyone", prompt_set="", prompt_sha="")
-    gains = table("layers", *(layer(measured, depth, 1 + writer / 8 + depth / 64) for depth in (1, 2, 3)))
+    gains = table(
+        "layers", *(layer(measured, depth, 1 + writer / 8 + depth / 64) for depth in (1, 2, 3))
+    )
     return [table("models", own, model("lab/everyone")), table("runs", measured, shared), gains]
 
 

@@ -1,7 +1,8 @@
-"""What someone types in the first hour who knows pandas, ArviZ and statsmodels: calls that run, and calls refused.
+"""What someone types in the first hour who knows pandas, ArviZ and statsmodels: calls that run, and
+calls refused.
 
-`df` is a table of one's own: model, lab, layers, heads, hidden, params_m (millions), gain. A call may use what a call
-before it made.
+`df` is a table of one's own: model, lab, layers, heads, hidden, params_m (millions), gain. A call
+may use what a call before it made.
 """
 
 from __future__ import annotations
@@ -22,19 +23,28 @@ RUN = {
     "own DataFrame, heritage": (
         f"fit = {HERITAGE}",
         'thermostats.fit_heritage(df, model="model", lab="lab")',
-        'alone = thermostats.fit_heritage(df, outcome="gain", model="model", lab="lab", geometry="layers")',
-        'thermostats.fit_heritage(df[df.lab.isin(["A", "B"])], model="model", lab="lab", geometry=["layers"])',
-        'thermostats.fit_heritage(df.groupby("lab").head(2), model="model", lab="lab", geometry=["layers"])',
+        'alone = thermostats.fit_heritage(df, outcome="gain", model="model", lab="lab", '
+        'geometry="layers")',
+        'thermostats.fit_heritage(df[df.lab.isin(["A", "B"])], model="model", lab="lab", '
+        'geometry=["layers"])',
+        'thermostats.fit_heritage(df.groupby("lab").head(2), model="model", lab="lab", '
+        'geometry=["layers"])',
         'thermostats.fit_heritage(df.head(6), model="model", lab=None, geometry=["layers"])',
         "ours = df.rename(columns=OURS).assign(n_params=lambda t: t.n_params * 1e6, d_head=64)",
         "thermostats.fit_heritage(ours)",
         "thermostats.fit_heritage(ours.assign(source='me')).sources",
-        'thermostats.fit_heritage(df.to_dict("records"), model="model", lab="lab", geometry=["layers"])',
-        'thermostats.fit_heritage(pyarrow.Table.from_pandas(df), model="model", lab="lab", geometry=["layers"])',
-        'prompts = pd.concat([df.assign(prompt=p, gain=df.gain * (1 + 0.01 * i)) for i, p in enumerate("abc")])',
-        'thermostats.fit_heritage(prompts, model="model", lab="lab", geometry=["layers"], prompt="prompt")',
-        'thermostats.fit_heritage(df.assign(gain_sd=0.1, n_prompts=5), model="model", lab="lab", geometry=["layers"])',
-        'thermostats.fit_heritage(df.assign(comparable=df.model != "A-0"), model="model", lab="lab").warnings',
+        'thermostats.fit_heritage(df.to_dict("records"), model="model", lab="lab", '
+        'geometry=["layers"])',
+        'thermostats.fit_heritage(pyarrow.Table.from_pandas(df), model="model", lab="lab", '
+        'geometry=["layers"])',
+        "prompts = pd.concat([df.assign(prompt=p, gain=df.gain * (1 + 0.01 * i)) for i, p in "
+        'enumerate("abc")])',
+        'thermostats.fit_heritage(prompts, model="model", lab="lab", geometry=["layers"], '
+        'prompt="prompt")',
+        'thermostats.fit_heritage(df.assign(gain_sd=0.1, n_prompts=5), model="model", lab="lab", '
+        'geometry=["layers"])',
+        'thermostats.fit_heritage(df.assign(comparable=df.model != "A-0"), model="model", '
+        'lab="lab").warnings',
         'thermostats.fit_heritage(df, model="model", lab="lab", geometry=["layers"], seed=3)',
     ),
     "own DataFrame, other laws": (
@@ -52,8 +62,10 @@ RUN = {
         'names = {"model": "model", "lab": "lab", "depth": "layers", "heads": "heads"}',
         'moved = thermostats.fit_transition(star, outcome="star", **names)',
         "dense = df.assign(density=df.heads**2 / df.hidden)",
-        'crowded = thermostats.fit_crowding(dense, "gain", model="model", lab="lab", density="density")',
-        'thermostats.fit_threshold(dense, outcome="gain", model="model", lab="lab", density="density")',
+        'crowded = thermostats.fit_crowding(dense, "gain", model="model", lab="lab", '
+        'density="density")',
+        'thermostats.fit_threshold(dense, outcome="gain", model="model", lab="lab", '
+        'density="density")',
     ),
     "any fit": (
         "fit.summary()",
@@ -63,7 +75,8 @@ RUN = {
         "fit.conf_int(level=0.5)",
         'fit.posterior["sd_heritage"].mean()',
         "fit.predict(df)",
-        'fit.predict(pd.DataFrame({"lab": ["new"], "layers": [24], "heads": [12], "params_m": [200]}), level=0.5)',
+        'fit.predict(pd.DataFrame({"lab": ["new"], "layers": [24], "heads": [12], "params_m": '
+        "[200]}), level=0.5)",
         'line.predict(pd.DataFrame({"layers": [12, 24], "lab": "A"}))',
         "moved.predict(star.head(2))",
         "crowded.predict(dense.head(2))",
@@ -111,7 +124,8 @@ RUN = {
         'thermostats.fit_line(rows, "log_gain ~ np.log(n_layers)", scale=0.5)',
         'thermostats.fit_heritage(thermostats.gain_rows("last_gain"), estimand="last_gain")',
         'thermostats.fit_heritage(rows, outcome="penultimate_gain")',
-        'sm.OLS.from_formula("penultimate_gain ~ n_layers", rows.astype({"n_layers": float})).fit().params',
+        'sm.OLS.from_formula("penultimate_gain ~ n_layers", rows.astype({"n_layers": '
+        "float})).fit().params",
         "thermostats.load()",
         'thermostats.load("models")',
         'thermostats.load("prompts")',
@@ -122,13 +136,17 @@ RUN = {
     ),
     "joining": (
         'whole = {"columns": {**OURS, "gain": "penultimate_gain"}, "factors": {"n_params": 1e6}}',
-        'thermostats.join(df, mapping=whole, constants={"source": "mine"}, data="rows", dry_run=True)',
+        'thermostats.join(df, mapping=whole, constants={"source": "mine"}, data="rows", '
+        "dry_run=True)",
         'thermostats.join(df, mapping=whole, constants={"source": "mine"}, data="rows")',
         'thermostats.join(df, mapping=whole, constants={"source": "mine"}, data="rows")',
         'thermostats.features("rows", source="mine")',
-        'long = pd.DataFrame({"model": "A-0", "block": [1, 2, 3], "growth": [1.1, 1.2, 0.9], "prompt": "a"})',
-        'named = {"model": "model_id", "block": "layer", "growth": "gain_block", "prompt": "prompt_id"}',
-        'thermostats.join(long, mapping=named, constants={"source": "hooks", "position": "last"}, data="rows")',
+        'long = pd.DataFrame({"model": "A-0", "block": [1, 2, 3], "growth": [1.1, 1.2, 0.9], '
+        '"prompt": "a"})',
+        'named = {"model": "model_id", "block": "layer", "growth": "gain_block", "prompt": '
+        '"prompt_id"}',
+        'thermostats.join(long, mapping=named, constants={"source": "hooks", "position": "last"}, '
+        'data="rows")',
         'thermostats.load("layers", "rows", models=True)',
         'thermostats.forget("hooks", data="rows")',
         'thermostats.gain_rows("penultimate_gain", data="rows", source="mine")',
@@ -149,16 +167,23 @@ REFUSED = (
     'thermostats.fit_line(df, "gain ~ layers", method="exact")',
     'thermostats.fit_transition(df.assign(star=3), outcome="star")',
 )
-"""Calls that are refused with a line that works when pasted, whatever the table `df` of the line is."""
+"""Calls that are refused with a line that works when pasted, whatever the table `df` of the line
+is."""
 NAMED = (
     ('thermostats.load("layer")', "layers"),
     ('fit.plot("lab")', "labs"),
     ('fit.table("order")', "orders"),
     ('thermostats.features(lab="Eleuther")', "EleutherAI"),
     ('thermostats.model_rows("pooled", "penultimate")', "penultimate_gain"),
-    ("fit.predict(df[['layers']])", 'df.assign(**{"lab": VALUES, "heads": VALUES, "params_m": VALUES})'),
+    (
+        "fit.predict(df[['layers']])",
+        'df.assign(**{"lab": VALUES, "heads": VALUES, "params_m": VALUES})',
+    ),
     ("thermostats.fit_crowding(df)", 'density="COLUMN"'),
     ('thermostats.fit_share(df, "gian > 1")', 'fit_share(df, "gain > 1")'),
-    ("thermostats.fit_kleiber(df)", 'fit_kleiber(df, "gain", model="model", lab="lab", depth="layers")'),
+    (
+        "thermostats.fit_kleiber(df)",
+        'fit_kleiber(df, "gain", model="model", lab="lab", depth="layers")',
+    ),
 )
 """Calls that are refused, and what the refusal names."""

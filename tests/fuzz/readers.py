@@ -38,7 +38,8 @@ SHAPES = {
 
 
 class Reader(NamedTuple):
-    """A reader: the file that it is given, sound ones, the call, and sound files that stand with it."""
+    """A reader: the file that it is given, sound ones, the call, and sound files that stand with
+    it."""
 
     name: str
     file: str
@@ -56,7 +57,11 @@ def safetensors(shapes: dict[str, tuple[int, ...]], **lies: object) -> bytes:
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [at, end]}
         at = end
     text = json.dumps(header | lies).encode()
-    return len(text).to_bytes(8, "little") + text + struct.pack(f"<{at // 4}f", *(0.1 + i % 13 for i in range(at // 4)))
+    return (
+        len(text).to_bytes(8, "little")
+        + text
+        + struct.pack(f"<{at // 4}f", *(0.1 + i % 13 for i in range(at // 4)))
+    )
 
 
 def read_weights(path: Path) -> None:
@@ -104,18 +109,36 @@ def read_sidecars(path: Path) -> None:
 def readers() -> dict[str, Reader]:
     """Readers by name."""
     weights, measured = safetensors(SHAPES), run()
-    config, index = json.dumps(CONFIG).encode(), {"weight_map": dict.fromkeys(SHAPES, "model.safetensors.part")}
+    config, index = (
+        json.dumps(CONFIG).encode(),
+        {"weight_map": dict.fromkeys(SHAPES, "model.safetensors.part")},
+    )
     layers = table("layers", *(layer(measured, number, 1.0 + number) for number in (1, 2)))
     prompt = {"prompt_set": "s", "prompt_id": "a", "text": 'x, "y"', "text_sha256": SHA}
-    tables = {"models": table("models", model()), "runs": table("runs", measured), "prompts": table("prompts", prompt)}
-    stored = {name: store.to_csv(frame, name) for name, frame in {"layers": layers, **tables}.items()}
+    tables = {
+        "models": table("models", model()),
+        "runs": table("runs", measured),
+        "prompts": table("prompts", prompt),
+    }
+    stored = {
+        name: store.to_csv(frame, name) for name, frame in {"layers": layers, **tables}.items()
+    }
     rows = json.dumps(layers.astype(object).to_dict("records"), default=str)
     lines = "\n".join(map(json.dumps, json.loads(rows)))
     stamp = {"machine": {}, "claims": {"C01": "0"}, "seconds": {"C01": 1.0}}
-    manifest = {"C01": {"script": "0", "code": "0", "page": "0", "selections": {}, "files": {"a": "0"}}}
+    manifest = {
+        "C01": {"script": "0", "code": "0", "page": "0", "selections": {}, "files": {"a": "0"}}
+    }
     found = [
-        Reader("safetensors header", "model.safetensors", (weights, safetensors({"a": (2, 0)})), read_weights),
-        Reader("model config", "config.json", (config,), read_model, (("model.safetensors", weights),)),
+        Reader(
+            "safetensors header",
+            "model.safetensors",
+            (weights, safetensors({"a": (2, 0)})),
+            read_weights,
+        ),
+        Reader(
+            "model config", "config.json", (config,), read_model, (("model.safetensors", weights),)
+        ),
         Reader(
             "shard index",
             "model.safetensors.index.json",
@@ -123,13 +146,36 @@ def readers() -> dict[str, Reader]:
             lambda path: checkpoint.open_checkpoint(path.parent),
             (("model.safetensors.part", weights),),
         ),
-        *(Reader(f"table {name}", f"{name}.csv", (text,), partial(read_stored, name)) for name, text in stored.items()),
+        *(
+            Reader(f"table {name}", f"{name}.csv", (text,), partial(read_stored, name))
+            for name, text in stored.items()
+        ),
         Reader("rows as CSV", "rows.csv", tuple(stored.values()), read_rows),
         Reader("rows as JSON", "rows.json", (rows.encode(), b"[]"), read_rows),
-        Reader("rows as JSON lines", "rows.jsonl", (lines.encode(), b'{"run_id": "a", "layer": 1}\n{}'), read_rows),
-        Reader("prompts as text", "p.txt", (b"Once upon\na time\n", "\u00e9\u202e\n".encode()), prompts.read_prompts),
-        Reader("prompts as CSV", "p.csv", (b'prompt_id,text,complexity\na,"b, c",1\n',), prompts.read_prompts),
-        Reader("prompts as JSON lines", "p.jsonl", (b'{"text": "a b", "complexity": 2}\n',), prompts.read_prompts),
+        Reader(
+            "rows as JSON lines",
+            "rows.jsonl",
+            (lines.encode(), b'{"run_id": "a", "layer": 1}\n{}'),
+            read_rows,
+        ),
+        Reader(
+            "prompts as text",
+            "p.txt",
+            (b"Once upon\na time\n", "\u00e9\u202e\n".encode()),
+            prompts.read_prompts,
+        ),
+        Reader(
+            "prompts as CSV",
+            "p.csv",
+            (b'prompt_id,text,complexity\na,"b, c",1\n',),
+            prompts.read_prompts,
+        ),
+        Reader(
+            "prompts as JSON lines",
+            "p.jsonl",
+            (b'{"text": "a b", "complexity": 2}\n',),
+            prompts.read_prompts,
+        ),
         *(
             Reader(f"specs as {form}", f"s.{ending}", (text,), lambda path: specs([str(path)], {}))
             for form, ending, text in (
@@ -138,10 +184,23 @@ def readers() -> dict[str, Reader]:
                 ("JSON lines", "jsonl", b'{"model": "a/b", "what": ["gains"]}\n'),
             )
         ),
-        Reader("mapping", "m.toml", (b'table = "layers"\n[columns]\nb = "layer"\n[factors]\nnorm_in = 2\n',), load_map),
-        Reader("sidecars", "manifest.json", (json.dumps(manifest).encode(), json.dumps(stamp).encode()), read_sidecars),
         Reader(
-            "findings", "findings.json", (b'{"claim": {}, "findings": []}',), lambda path: read_entry(path.read_bytes())
+            "mapping",
+            "m.toml",
+            (b'table = "layers"\n[columns]\nb = "layer"\n[factors]\nnorm_in = 2\n',),
+            load_map,
+        ),
+        Reader(
+            "sidecars",
+            "manifest.json",
+            (json.dumps(manifest).encode(), json.dumps(stamp).encode()),
+            read_sidecars,
+        ),
+        Reader(
+            "findings",
+            "findings.json",
+            (b'{"claim": {}, "findings": []}',),
+            lambda path: read_entry(path.read_bytes()),
         ),
     ]
     return {reader.name: reader for reader in found}

@@ -18,7 +18,11 @@ from thermostats.measurement.checkpoint import read_safetensors
 from thermostats.tables import folders
 
 READERS = readers()
-JSON = [name for name in READERS if READERS[name].file.endswith((".json", ".jsonl")) and "published" not in name]
+JSON = [
+    name
+    for name in READERS
+    if READERS[name].file.endswith((".json", ".jsonl")) and "published" not in name
+]
 INCOMPLETE = ("findings", "rows as JSON lines", "sidecars")
 """Their seeds have the form alone."""
 EXAMPLES = settings.default.max_examples
@@ -52,13 +56,19 @@ def test_any_json_is_accepted_or_refused(name: str, tree: Any) -> None:
     accept_or_refuse(READERS[name], json.dumps(tree).encode())
 
 
-@given(changes=st.dictionaries(st.sampled_from([*CONFIG, "head_dim", "text_config", "auto_map"]), LEAVES, max_size=3))
+@given(
+    changes=st.dictionaries(
+        st.sampled_from([*CONFIG, "head_dim", "text_config", "auto_map"]), LEAVES, max_size=3
+    )
+)
 @some(0.25)
 def test_configurations(changes: dict[str, Any]) -> None:
     accept_or_refuse(READERS["model config"], json.dumps({**CONFIG, **changes}).encode())
 
 
-@pytest.mark.parametrize("name", [name for name in READERS if name not in INCOMPLETE and "published" not in name])
+@pytest.mark.parametrize(
+    "name", [name for name in READERS if name not in INCOMPLETE and "published" not in name]
+)
 def test_a_reader_accepts_a_sound_file(name: str) -> None:
     with place(READERS[name]) as path:
         path.write_bytes(READERS[name].seeds[0])
@@ -79,7 +89,11 @@ LIES: dict[str, dict[str, Any]] = {
     "a shape below zero": {"dtype": "F32", "shape": [-1, -4], "data_offsets": [0, 16]},
     "a shape of fractions": {"dtype": "F32", "shape": [4.0], "data_offsets": [0, 16]},
     "a shape of truths": {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]},
-    "a shape of a million dimensions": {"dtype": "F32", "shape": [1] * 1_000_000, "data_offsets": [0, 4]},
+    "a shape of a million dimensions": {
+        "dtype": "F32",
+        "shape": [1] * 1_000_000,
+        "data_offsets": [0, 4],
+    },
     "a shape that overflows": {"dtype": "F32", "shape": [2**62, 2**62, 0], "data_offsets": [0, 0]},
     "a shape beyond memory": {"dtype": "F32", "shape": [2**62], "data_offsets": [0, 2**64]},
     "no shape": {"dtype": "F32", "data_offsets": [0, 4]},
@@ -116,7 +130,11 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [b'"%07d":{},', b'"%07d":[[]],', b'"%07d":"",'])
 def test_the_largest_header_fits_memory(tmp_path: Path, unit: bytes) -> None:
-    text = b"{" + b"".join(unit % number for number in range(folders.INDEX // (len(unit) + 4)))[:-1] + b"}"
+    text = (
+        b"{"
+        + b"".join(unit % number for number in range(folders.INDEX // (len(unit) + 4)))[:-1]
+        + b"}"
+    )
     refused(tmp_path, len(text).to_bytes(8, "little") + text)
 
 

@@ -19,14 +19,19 @@ QUICK, BY_FITS = ("C06",), ("C07", "C09")
 
 
 def marks(claim: str) -> list[pytest.MarkDecorator]:
-    return [] if claim in QUICK else [pytest.mark.slow, *[pytest.mark.long] * (claim not in BY_FITS)]
+    return (
+        [] if claim in QUICK else [pytest.mark.slow, *[pytest.mark.long] * (claim not in BY_FITS)]
+    )
 
 
 @pytest.mark.parametrize("claim", [pytest.param(claim, marks=marks(claim)) for claim in SCRIPTS])
 def test_findings_are_the_frozen_ones(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Posteriors too; curves have `tests/analyses/test_curves.py`, rules alone `tests/analyses/test_frozen.py`."""
+    """Posteriors too; curves have `tests/analyses/test_curves.py`, rules alone
+    `tests/analyses/test_frozen.py`."""
     monkeypatch.setattr("thermostats.claims.judge.curve_of", lambda *_: None)
-    frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
+    frozen, allowed = (
+        json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes")
+    )
     run = run_one(SCRIPTS[claim], Evidence().data)
     assert compared(run, frozen, allowed, 1e-9) == []
     said = " ".join(finding.plain for finding in run.findings).replace(",", " ").replace("[", " ")
@@ -47,18 +52,26 @@ OTHER_THAN_PUBLISHED = {
 
 
 def test_published_figures_agree_but_for_those_that_are_listed() -> None:
-    """As frozen: that they are so today is held by `test_findings_are_the_frozen_ones` and `test_frozen.py`."""
+    """As frozen: that they are so today is held by `test_findings_are_the_frozen_ones` and
+    `test_frozen.py`."""
     frozen = json.loads((Path(HERE) / "findings.json").read_text())
     words = {key: agreement(finding) for key, finding in frozen.items()}
-    others = {key: {name for name, word in by.items() if word == "does not agree"} for key, by in words.items()}
+    others = {
+        key: {name for name, word in by.items() if word == "does not agree"}
+        for key, by in words.items()
+    }
     assert {key: names for key, names in others.items() if names} == OTHER_THAN_PUBLISHED
     assert sum(word == "agrees" for by in words.values() for word in by.values()) >= 296
 
 
-def test_freezing_says_which_verdicts_and_agreements_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_freezing_says_which_verdicts_and_agreements_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     published = {"r": 0.81, "n": 20.0, "slope": 1.0}
     figures = {"published": published, "reproduced": {"r": 0.8099, "n": 19.0}}
-    finding = from_columns({"id": "C07.cost", "estimand": "cost", "plain": "So.", "verdict": "supported", **figures})
+    finding = from_columns(
+        {"id": "C07.cost", "estimand": "cost", "plain": "So.", "verdict": "supported", **figures}
+    )
     run = Run(claim_of(SCRIPTS["C07"]), (Made(finding, b"", (), {}),))
     other = {"C06.late": {"verdict": "supported"}}
     before = as_frozen(finding) | {"verdict": "inconclusive", "reproduced": {"r": 0.9, "n": 20.0}}
@@ -71,6 +84,8 @@ def test_freezing_says_which_verdicts_and_agreements_changed(capsys: pytest.Capt
 
 
 def test_every_frozen_finding_is_of_a_claim_and_every_change_has_a_reason() -> None:
-    frozen, allowed = (json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes"))
+    frozen, allowed = (
+        json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes")
+    )
     assert {key.split(".")[0] for key in frozen} == set(SCRIPTS)
     assert all(any(reasons.values()) for reasons in allowed.values())

@@ -1,4 +1,5 @@
-"""Small Llama models written as GGUF the way llama.cpp's converter does: its names, its order of query and key rows."""
+"""Small Llama models written as GGUF the way llama.cpp's converter does: its names, its order of
+query and key rows."""
 
 from __future__ import annotations
 
@@ -13,14 +14,23 @@ import transformers
 from numpy.typing import NDArray
 
 SHAPE = {
-    **{"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4},
+    **{
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+    },
     **{"num_key_value_heads": 2, "max_position_embeddings": 64, "vocab_size": 32, "head_dim": 8},
 }
 WORDS = ["<unk>", "<s>", "</s>", *(chr(ord("a") + i) for i in range(26)), "ab", "Ġ", "Ċ"]
 NAMES = {
     **{"self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v"},
     **{"self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up"},
-    **{"mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"},
+    **{
+        "mlp.down_proj": "ffn_down",
+        "input_layernorm": "attn_norm",
+        "post_attention_layernorm": "ffn_norm",
+    },
 }
 OUTSIDE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 Tensors = dict[str, tuple[NDArray[Any], Any]]
@@ -28,7 +38,9 @@ Tensors = dict[str, tuple[NDArray[Any], Any]]
 
 def model(*, tied: bool, seed: int = 0) -> Any:
     torch.manual_seed(seed)
-    config = transformers.LlamaConfig(**SHAPE, tie_word_embeddings=tied, bos_token_id=1, eos_token_id=2)
+    config = transformers.LlamaConfig(
+        **SHAPE, tie_word_embeddings=tied, bos_token_id=1, eos_token_id=2
+    )
     made = transformers.LlamaForCausalLM(config).eval()
     with torch.no_grad():
         for parameter in made.parameters():
@@ -37,7 +49,8 @@ def model(*, tied: bool, seed: int = 0) -> Any:
 
 
 def rotated(weights: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Rows of queries or keys in the order of llama.cpp, in which the two halves of a head alternate."""
+    """Rows of queries or keys in the order of llama.cpp, in which the two halves of a head
+    alternate."""
     halves = weights.reshape(heads, 2, len(weights) // heads // 2, -1)
     return np.ascontiguousarray(halves.swapaxes(1, 2).reshape(weights.shape))
 
@@ -72,8 +85,8 @@ def write(
     file_type: int = 0,
     stating: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A GGUF file of these tensors. part: its number from 0, how many there are, tensors of all of them. stating:
-    metadata that it has besides, or in the place of its own."""
+    """A GGUF file of these tensors. part: its number from 0, how many there are, tensors of all of
+    them. stating: metadata that it has besides, or in the place of its own."""
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("small")
     writer.add_license("mit")
@@ -98,7 +111,12 @@ def write(
         writer.add_uint16("split.no", part[0])
         writer.add_uint16("split.count", part[1])
         writer.add_int32("split.tensors.count", part[2])
-    add = {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32, str: writer.add_string}
+    add = {
+        bool: writer.add_bool,
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+    }
     for key, value in (stating or {}).items():
         writer.kv_data[0].pop(key, None)
         add.get(type(value), writer.add_array)(key, value)

@@ -18,9 +18,13 @@ def save_model(folder: Path, seed: int = 1, **changes: int) -> Path:
     torch.manual_seed(seed)
     shape = {"n_layer": 3, "n_head": 2, "n_embd": 16, "vocab_size": 8, "n_positions": 12, **changes}
     transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape)).save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["?", *"abcdefg"])}, unk_token="?"))
+    words = Tokenizer(
+        models.WordLevel({w: i for i, w in enumerate(["?", *"abcdefg"])}, unk_token="?")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(folder)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(
+        folder
+    )
     return folder
 
 

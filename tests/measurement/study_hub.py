@@ -1,4 +1,5 @@
-"""A hub on this machine that serves models from folders, each with a fault where asked, and a study's models, tiny."""
+"""A hub on this machine that serves models from folders, each with a fault where asked, and a
+study's models, tiny."""
 
 from __future__ import annotations
 
@@ -59,11 +60,13 @@ class Hub(BaseHTTPRequestHandler):
             self.send_header("Content-Length", "0")
             self.end_headers()
         else:
-            self.serve(model.removesuffix("-new"), parts[4:] if api else parts[2:], api=api, body=body)
+            self.serve(
+                model.removesuffix("-new"), parts[4:] if api else parts[2:], api=api, body=body
+            )
 
     def serve(self, model: str, rest: list[str], *, api: bool, body: bool) -> None:
         fault, folder = self.faults.get(model, ""), self.folders[model]
-        self.commit = self.commits.get(model) or hashlib.sha1(model.encode()).hexdigest()  # noqa: S324 - a name
+        self.commit = self.commits.get(model) or hashlib.sha1(model.encode()).hexdigest()  # noqa: S324
         names = sorted(path.name for path in folder.iterdir())
         revision = rest[1] if len(rest) > 1 else "main"
         if fault == GATED and (not api or rest == ["auth-check"]):
@@ -71,21 +74,39 @@ class Hub(BaseHTTPRequestHandler):
         elif revision not in ("main", self.commit) and rest[0] != "auth-check":
             self.send(404, "RevisionNotFound")
         elif api and rest[:1] == ["tree"]:
-            tree = [{"type": "file", "path": n, "size": (folder / n).stat().st_size, "oid": n} for n in names]
+            tree = [
+                {"type": "file", "path": n, "size": (folder / n).stat().st_size, "oid": n}
+                for n in names
+            ]
             self.send(200, content=json.dumps(tree).encode(), body=body)
         elif api:
             files = [{"rfilename": name, "size": (folder / name).stat().st_size} for name in names]
-            about = {"id": model, "sha": self.commit, "siblings": files, "gated": "manual" if fault == GATED else False}
+            about = {
+                "id": model,
+                "sha": self.commit,
+                "siblings": files,
+                "gated": "manual" if fault == GATED else False,
+            }
             self.send(200, content=json.dumps(about).encode(), body=body)
         elif rest[-1] not in names:
             self.send(404, "EntryNotFound")
         else:
             content = (folder / rest[-1]).read_bytes()
-            short = len(content) // 2 if fault == HALFWAY and rest[-1].endswith(".safetensors") else None
+            short = (
+                len(content) // 2
+                if fault == HALFWAY and rest[-1].endswith(".safetensors")
+                else None
+            )
             self.send(200, content=content, body=body, short=short)
 
     def send(
-        self, status: int, code: str = "", content: bytes = b"{}", *, body: bool = True, short: int | None = None
+        self,
+        status: int,
+        code: str = "",
+        content: bytes = b"{}",
+        *,
+        body: bool = True,
+        short: int | None = None,
     ) -> None:
         self.send_response(status)
         digest = hashlib.sha256(content).hexdigest()
@@ -103,7 +124,12 @@ def serving(
     folders: Mapping[str, Path], faults: Mapping[str, str], commits: Mapping[str, str]
 ) -> Iterator[tuple[str, type[Hub]]]:
     """The address of a hub with the models of these folders; faults and commits: by model."""
-    attributes: dict[str, Any] = {"folders": folders, "faults": faults, "commits": commits, "requests": []}
+    attributes: dict[str, Any] = {
+        "folders": folders,
+        "faults": faults,
+        "commits": commits,
+        "requests": [],
+    }
     hub = type("Served", (Hub,), attributes)
     server = ThreadingHTTPServer(("127.0.0.1", 0), hub)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -31,7 +31,8 @@ def test_split_turns_conv1d_and_refuses_other_shapes() -> None:
 
 def test_unknown_class_says_how_to_add_an_entry_and_what_is_near() -> None:
     with pytest.raises(
-        UnknownArchitectureError, match=r"did you mean .*gpt_neox.*got 'gpt_neoxx'.*architectures\.py"
+        UnknownArchitectureError,
+        match=r"did you mean .*gpt_neox.*got 'gpt_neoxx'.*architectures\.py",
     ) as caught:
         lookup({"model_type": "gpt_neoxx"})
     assert caught.value.exit_code == 2

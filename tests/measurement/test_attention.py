@@ -1,4 +1,5 @@
-"""Collected weights against the model's own arithmetic, and the rows against a plain loop over single prompts."""
+"""Collected weights against the model's own arithmetic, and the rows against a plain loop over
+single prompts."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def matrix(x: Any) -> Any:
 
 
 def seen_by(decoder: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
-    """Attention weights (H × n × n), what the values are computed from (n × ·), what W_O receives (n × H·d_h)."""
+    """Attention weights (H × n × n), what the values are computed from (n × ·), what W_O receives
+    (n × H·d_h)."""
     seen: dict[Any, Any] = {}
 
     def keep(name: str) -> Any:
@@ -41,10 +43,14 @@ def seen_by(decoder: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
         return hook
 
     handles = [
-        submodule(decoder.blocks[layer], path, decoder.entry).register_forward_pre_hook(keep(path), with_kwargs=True)
+        submodule(decoder.blocks[layer], path, decoder.entry).register_forward_pre_hook(
+            keep(path), with_kwargs=True
+        )
         for path in (decoder.entry.value, decoder.entry.output)
     ]
-    collected = attention.collecting(decoder, lambda at, A: seen.update({at: A[0].double().numpy()}))
+    collected = attention.collecting(
+        decoder, lambda at, A: seen.update({at: A[0].double().numpy()})
+    )
     with in_turn(decoder.blocks) as now, collected, torch.inference_mode():
         decoder.base(**tiny.arguments(prompt))
     for handle in handles:
@@ -55,7 +61,9 @@ def seen_by(decoder: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
 WINDOWED = "swin"
 
 
-ATTENDING = [e.name for e in ARCHITECTURES if e.attends and e.name not in (EAGER_IS_WRONG, WINDOWED)]
+ATTENDING = [
+    e.name for e in ARCHITECTURES if e.attends and e.name not in (EAGER_IS_WRONG, WINDOWED)
+]
 
 
 @pytest.mark.parametrize("name", ATTENDING)
@@ -81,31 +89,54 @@ def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
 def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -> None:
     decoder = tiny.opened(name, "eager")
     prompts = tiny.inputs(decoder, 1, 9, 4, 6)
-    table = validate(attention.measure_attention(decoder, prompts, token_budget=1000).assign(run_id="r"), "attention")
+    table = validate(
+        attention.measure_attention(decoder, prompts, token_budget=1000).assign(run_id="r"),
+        "attention",
+    )
     rows = []
     for prompt in prompts:
         for layer in range(len(decoder.blocks)):
             A, _, _ = seen_by(decoder, prompt, layer)
             values = attention.layer_values(decoder, layer)
             rows += sheaf.layer_rows(
-                A, values.exact, layer=layer + 1, prompt_id=prompt.prompt_id, published=values.published
+                A,
+                values.exact,
+                layer=layer + 1,
+                prompt_id=prompt.prompt_id,
+                published=values.published,
             )
-    norms = [attention.layer_values(decoder, layer).spectral_norm for layer in range(len(decoder.blocks))]
+    norms = [
+        attention.layer_values(decoder, layer).spectral_norm for layer in range(len(decoder.blocks))
+    ]
     rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
     plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert table["missing"].equals(plain["missing"])
     np.testing.assert_allclose(
-        table[list(sheaf.MEASURES)].to_numpy(float), plain[list(sheaf.MEASURES)].to_numpy(float), rtol=2e-4, atol=2e-5
+        table[list(sheaf.MEASURES)].to_numpy(float),
+        plain[list(sheaf.MEASURES)].to_numpy(float),
+        rtol=2e-4,
+        atol=2e-5,
     )
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in tiny.FIRST else pytest.mark.slow) for name in ATTENDING]
+    "name",
+    [
+        pytest.param(name, marks=() if name in tiny.FIRST else pytest.mark.slow)
+        for name in ATTENDING
+    ],
 )
-def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_returns(name: str) -> None:
-    """The operator itself, n·d squared, of `output_attentions` and of the W_V that `conformance` proves."""
+def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_returns(
+    name: str,
+) -> None:
+    """The operator itself, n·d squared, of `output_attentions` and of the W_V that `conformance`
+    proves."""
     decoder, prompt = tiny.opened(name, "eager"), tiny.inputs(tiny.opened(name, "eager"), 4)[0]
-    table = attention.measure_attention(decoder, [prompt]).query("variant == 'exact'").set_index(["layer", "head"])
+    table = (
+        attention.measure_attention(decoder, [prompt])
+        .query("variant == 'exact'")
+        .set_index(["layer", "head"])
+    )
     with torch.inference_mode():
         returned = decoder.base(**tiny.arguments(prompt), output_attentions=True).attentions
     assert len(returned) == len(decoder.blocks)
@@ -118,7 +149,9 @@ def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_retu
         parts = split(decoder.entry, decoder.config, value, output)
         for h in range(len(A)):
             rows = A[h] / A[h].sum(axis=1, keepdims=True)
-            eigenvalues = np.linalg.eigvalsh(sheaf.dense_operator(A[h : h + 1], parts.head(h)[0][None]))
+            eigenvalues = np.linalg.eigvalsh(
+                sheaf.dense_operator(A[h : h + 1], parts.head(h)[0][None])
+            )
             expected = {
                 "trace": eigenvalues.sum(),
                 "laplacian_max": eigenvalues[-1],
@@ -126,14 +159,19 @@ def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_retu
                 "entropy": np.mean([-sum(p * np.log(p) for p in row if p > 0) for row in rows]),
             }
             row = table.loc[(layer + 1, str(h + 1))]
-            assert {key: row[key] for key in expected} == pytest.approx(expected, rel=2e-4, abs=2e-5), (layer, h)
+            assert {key: row[key] for key in expected} == pytest.approx(
+                expected, rel=2e-4, abs=2e-5
+            ), (layer, h)
 
 
 def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
     decoder, order = tiny.opened("llama", "eager"), []
     for layer, block in enumerate(decoder.blocks):
         block.register_forward_pre_hook(lambda *_args, at=layer: order.append(("enter", at)))
-    with attention.collecting(decoder, lambda at, _A: order.append(("reduced", at))), torch.inference_mode():
+    with (
+        attention.collecting(decoder, lambda at, _A: order.append(("reduced", at))),
+        torch.inference_mode(),
+    ):
         decoder.base(input_ids=torch.tensor([[3, 4, 5]]))
     assert order == [(step, at) for at in range(3) for step in ("enter", "reduced")]
     assert not any(m._forward_hooks for block in decoder.blocks for m in block.modules())

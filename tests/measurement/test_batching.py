@@ -23,7 +23,9 @@ def test_no_partition_of_the_sorted_prompts_within_the_budget_is_cheaper(
 ) -> None:
     split = batches(lengths, budget=budget, overhead=overhead)
     assert sorted(i for part in split for i in part) == list(range(len(lengths)))
-    assert all(len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget for part in split)
+    assert all(
+        len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget for part in split
+    )
     order = sorted(range(len(lengths)), key=lambda i: lengths[i])
     costs = []
     for cuts in range(2 ** (len(order) - 1)):
@@ -48,7 +50,10 @@ def test_packs_hold_every_prompt_once_within_the_budget(lengths: list[int], budg
     [
         ([], "no prompt"),
         ([TokenisedPrompt("a", ())], r"empty.*prompt a"),
-        ([TokenisedPrompt("a", (1,) * 9)], r"longer than the model's context \(prompt a\): got 9 tokens"),
+        (
+            [TokenisedPrompt("a", (1,) * 9)],
+            r"longer than the model's context \(prompt a\): got 9 tokens",
+        ),
         ([TokenisedPrompt("a", (1, 50))], "outside the model's vocabulary"),
         ([TokenisedPrompt("a", (1,)), TokenisedPrompt("a", (2,))], "same prompt_id"),
     ],

@@ -62,7 +62,9 @@ def test_pickle_of_something_else_is_refused(tmp_path):
 
 
 def sharded(tmp_path, places):
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    (tmp_path / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {}, "weight_map": places})
+    )
     return tmp_path
 
 
@@ -70,11 +72,15 @@ def test_shards_are_one_checkpoint(tmp_path):
     save_file({"a": np.ones((2, 2), np.float32)}, tmp_path / "one.safetensors")
     save_file({"b": np.zeros(3, np.float32)}, tmp_path / "two.safetensors")
     tensors = open_checkpoint(sharded(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"}))
-    assert {name: t.path.name for name, t in tensors.items()} == {"a": "one.safetensors", "b": "two.safetensors"}
+    assert {name: t.path.name for name, t in tensors.items()} == {
+        "a": "one.safetensors",
+        "b": "two.safetensors",
+    }
 
 
 @pytest.mark.parametrize(
-    "file", ["../one.safetensors", "/etc/passwd", "..", ".", "", "sub/one", "a\\b", 3, None, ["x"], "x\0"]
+    "file",
+    ["../one.safetensors", "/etc/passwd", "..", ".", "", "sub/one", "a\\b", 3, None, ["x"], "x\0"],
 )
 def test_index_cannot_leave_its_folder(tmp_path, file):
     with pytest.raises(DataError, match="outside the model's folder"):
@@ -139,7 +145,9 @@ def test_header_that_does_not_fit_its_file(tmp_path, header):
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "I8", "U8"])
 def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
-    tensors = read_safetensors(write(tmp_path / "m.safetensors", {"q": entry(dtype, (24,), (0, 24))}, bytes(24)))
+    tensors = read_safetensors(
+        write(tmp_path / "m.safetensors", {"q": entry(dtype, (24,), (0, 24))}, bytes(24))
+    )
     with pytest.raises(DataError, match=f"tensor q .* got {dtype}"):
         tensors["q"].raw()
 

@@ -1,4 +1,5 @@
-"""What the engines of clusters ask for and make of what they hear; clusters stand in by what their libraries call."""
+"""What the engines of clusters ask for and make of what they hear; clusters stand in by what their
+libraries call."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def job(model: str = "lab/a", gib: float = 1.0, **fields: Any) -> Job:
     return Job(RunSpec(model), Need(1, int(gib * GIB), 0), **fields)
 
 
-def test_without_its_library_an_engine_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_library_an_engine_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delitem(sys.modules, "thermostats.measurement.cluster", raising=False)
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"pip install -e '.*\[ray\]'"):
@@ -33,7 +36,8 @@ def test_without_its_library_an_engine_says_what_to_install(tmp_path: Path, monk
 
 
 class Cluster:
-    """A Ray cluster of two nodes: 8 GiB without a GPU, 4 GiB with four; tasks are noted, not run."""
+    """A Ray cluster of two nodes: 8 GiB without a GPU, 4 GiB with four; tasks are noted, not
+    run."""
 
     def __init__(self) -> None:
         self.alive = [
@@ -54,7 +58,9 @@ class Cluster:
 
         return SimpleNamespace(remote=remote)
 
-    def wait(self, references: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+    def wait(
+        self, references: list[str], num_returns: int, timeout: float
+    ) -> tuple[list[str], list[str]]:
         del num_returns, timeout
         return [each for each in references if each in self.results][:1], []
 
@@ -88,18 +94,24 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return fake
 
 
-def test_the_room_of_a_ray_cluster_is_that_of_its_largest_node_at_work(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_room_of_a_ray_cluster_is_that_of_its_largest_node_at_work(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     assert open_engine(EngineSettings("ray"), tmp_path).place == Place("cpu", 8 * GIB)
     gpu = EngineSettings("ray", gpu_memory=80 * GIB, gpus=8)
     assert open_engine(gpu, tmp_path).place == Place("accelerator", 80 * GIB, 4)
-    assert open_engine(EngineSettings("ray", gpu_memory=80 * GIB, gpus=2), tmp_path).place.devices == 2
+    assert (
+        open_engine(EngineSettings("ray", gpu_memory=80 * GIB, gpus=2), tmp_path).place.devices == 2
+    )
     on_cpu = open_engine(EngineSettings("ray", gpu_memory=80 * GIB, device="cpu"), tmp_path)
     assert on_cpu.place.kind == "cpu"
     cluster.alive = []
     assert open_engine(EngineSettings("ray"), tmp_path).place == Place("cpu", 0)
 
 
-def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     engine = open_engine(EngineSettings("ray", cpus=3), tmp_path)
     assert engine.wait(1.0) == []
     for name in ("lab/a", "lab/b"):
@@ -119,7 +131,9 @@ def test_a_ray_task_asks_for_what_it_needs_and_is_told_from_others(cluster: Clus
     assert (cluster.cancelled, cluster.shut) == (["lab/a"], 1)
 
 
-def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     import ray.exceptions
 
     engine = open_engine(EngineSettings("ray"), tmp_path)
@@ -132,16 +146,24 @@ def test_a_ray_task_that_is_lost_or_has_no_place_may_be_tried_again(cluster: Clu
         engine.submit(job(name, gib))
     cluster.alive = cluster.alive[1:]
     ((through, outcome),) = engine.wait(1.0)
-    assert (through.spec.model, outcome.problem.reason) == ("lab/large", "no remaining node has enough memory")
+    assert (through.spec.model, outcome.problem.reason) == (
+        "lab/large",
+        "no remaining node has enough memory",
+    )
     assert outcome.problem.again and cluster.cancelled == ["lab/large"]
     assert engine.wait(1.0) == []
 
 
 @pytest.mark.parametrize(("address", "where"), [("far:6379", "far:6379"), (None, "this machine")])
 def test_a_cluster_that_cannot_be_reached_is_said(
-    address: str | None, where: str, cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    address: str | None,
+    where: str,
+    cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without an address a cluster is begun here: the last one, of which Ray keeps a note, may be gone."""
+    """Without an address a cluster is begun here: the last one, of which Ray keeps a note, may be
+    gone."""
     import ray
 
     asked = []

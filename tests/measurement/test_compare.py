@@ -1,4 +1,5 @@
-"""Two models compared: against numpy on the files themselves, a change of known rank, and gains of both measured."""
+"""Two models compared: against numpy on the files themselves, a change of known rank, and gains of
+both measured."""
 
 from __future__ import annotations
 
@@ -49,7 +50,9 @@ def test_tensors_that_changed_by_how_much_and_in_what_rank(base: Path, tuned: Pa
     row = found.tensors.set_index("tensor").loc[CHANGED]
     change = b[CHANGED].astype(np.float64) - a[CHANGED]
     sigma = np.linalg.svd(change, compute_uv=False)
-    assert row["distance"] == pytest.approx(np.linalg.norm(change) / np.linalg.norm(a[CHANGED].astype(np.float64)))
+    assert row["distance"] == pytest.approx(
+        np.linalg.norm(change) / np.linalg.norm(a[CHANGED].astype(np.float64))
+    )
     assert row["rank"] == pytest.approx(np.square(sigma).sum() ** 2 / (sigma**4).sum())
     assert 1 < row["rank"] <= 2.001 and row["full_rank"] == min(change.shape)
     assert found.changed["distance"].iloc[0] == math.inf  # the bias was all zeros
@@ -60,21 +63,33 @@ def test_tensors_that_changed_by_how_much_and_in_what_rank(base: Path, tuned: Pa
 
 
 @pytest.mark.slow
-def test_a_model_is_at_no_distance_from_itself_and_gains_stand_beside(base: Path, tuned: Path, tmp_path: Path) -> None:
+def test_a_model_is_at_no_distance_from_itself_and_gains_stand_beside(
+    base: Path, tuned: Path, tmp_path: Path
+) -> None:
     same = thermostats.compare(base, base)
     assert same.function < 1e-12 and same.function_notes == ()
-    assert same.distance == 0 and same.changed.empty and same.tensors["rank"].isna().all() and same.gains.empty
+    assert (
+        same.distance == 0
+        and same.changed.empty
+        and same.tensors["rank"].isna().all()
+        and same.gains.empty
+    )
     prompts, data = str(small.save_prompts(tmp_path)), tmp_path / "data"
     for folder in (base, tuned):
         thermostats.measure(folder, data=data, prompts=prompts, what="gains", heritage="Us")
     gains = thermostats.compare(base, tuned, data=data).gains.set_index("gain")
     rows = thermostats.features(data, source="thermostats", every=True).set_index("model_id")
-    first, second = (rows.loc[next(name for name in rows.index if name.endswith(end))] for end in ("base", "tuned"))
+    first, second = (
+        rows.loc[next(name for name in rows.index if name.endswith(end))]
+        for end in ("base", "tuned")
+    )
     assert (
         gains.loc["last_gain", "first"] == first["last_gain"]
         and gains.loc["last_gain", "second"] == second["last_gain"]
     )
-    assert gains.loc["last_gain", "ratio"] == pytest.approx(second["last_gain"] / first["last_gain"])
+    assert gains.loc["last_gain", "ratio"] == pytest.approx(
+        second["last_gain"] / first["last_gain"]
+    )
 
 
 def test_models_of_other_shapes_are_refused_by_name(base: Path, tmp_path: Path) -> None:
@@ -87,20 +102,30 @@ def test_models_of_other_shapes_are_refused_by_name(base: Path, tmp_path: Path) 
         thermostats.compare(base, wider)
 
 
-def test_the_command_prints_what_changed(base: Path, tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_what_changed(
+    base: Path, tuned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     from thermostats.cli.tools import compare
 
     compare(base, tuned)
     said = capsys.readouterr().out
     assert said.startswith("As functions: ") and "it says only how far" in said
     assert "As stored: 2 of " in said and CHANGED in said and "no gains of both" in said
-    assert max(len(digits) for digits in re.findall(r"\d+", said.partition("tensor\tshape")[2])) <= 6
+    assert (
+        max(len(digits) for digits in re.findall(r"\d+", said.partition("tensor\tshape")[2])) <= 6
+    )
     compare(base, tuned, as_json=True)
-    assert json.loads(capsys.readouterr().out)["tensors"][0].keys() >= {"tensor", "distance", "rank"}
+    assert json.loads(capsys.readouterr().out)["tensors"][0].keys() >= {
+        "tensor",
+        "distance",
+        "rank",
+    }
 
 
 def test_effective_rank_of_changes_that_are_known() -> None:
     q, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((9, 9)))
     assert effective_rank(q[:, :4]) == pytest.approx(4)  # four singular values of 1
     assert effective_rank(np.outer(q[0], q[1, :5])) == pytest.approx(1)
-    assert effective_rank(1e-200 * q) == pytest.approx(9) and math.isnan(effective_rank(np.zeros((3, 2))))
+    assert effective_rank(1e-200 * q) == pytest.approx(9) and math.isnan(
+        effective_rank(np.zeros((3, 2)))
+    )

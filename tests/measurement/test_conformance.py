@@ -1,4 +1,5 @@
-"""Every entry of the registry against a tiny model of its class: the model says whether the entry is right."""
+"""Every entry of the registry against a tiny model of its class: the model says whether the entry
+is right."""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ import torch
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.checkpoint import split, stored_rows, value_rows
-from thermostats.measurement.forward import Decoder, as_measured, attends, input_of, mixing, submodule, tensor_of
+from thermostats.measurement.forward import (
+    Decoder,
+    as_measured,
+    attends,
+    input_of,
+    mixing,
+    submodule,
+    tensor_of,
+)
 from thermostats.measurement.gains import OF_READING, measure_gains
 from thermostats.measurement.lookup import lookup, of_layer
 from thermostats.measurement.proof import PROOF, TOLERANCES, conformance
@@ -29,7 +38,8 @@ from thermostats.measurement.spectra import weights
 
 LENGTHS = (2, 9, 6, 5)
 NO_MLP = (
-    "not a number in float32, or the module was not called on every token once: gain_mlp, write_mlp, centred_write_mlp"
+    "not a number in float32, or the module was not called on every token once: gain_mlp, "
+    "write_mlp, centred_write_mlp"
 )
 
 
@@ -39,13 +49,16 @@ def decoder(request: pytest.FixtureRequest) -> Decoder:
 
 
 def run_plainly(decoder: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
-    """Inputs and outputs of all modules of interest for one prompt, unbatched, whole tensors cloned, in float64."""
+    """Inputs and outputs of all modules of interest for one prompt, unbatched, whole tensors
+    cloned, in float64."""
     seen: dict[str, list[torch.Tensor]] = defaultdict(list)
     handles = []
 
     def keep(module: torch.nn.Module, name: str) -> None:
         def before(_m: object, args: tuple, kwargs: dict) -> None:
-            seen[f"{name} in"].append(input_of(args, kwargs).detach().clone().double().flatten(0, -2))
+            seen[f"{name} in"].append(
+                input_of(args, kwargs).detach().clone().double().flatten(0, -2)
+            )
 
         def after(_m: object, _args: tuple, output: object) -> None:
             seen[f"{name} out"].append(tensor_of(output).detach().clone().double().flatten(0, -2))
@@ -62,14 +75,18 @@ def run_plainly(decoder: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
         keep(submodule(block, mixing(block, entry), entry), "mixer")
         keep(block, "block")
     with as_measured(decoder.model):
-        seen["last hidden"].append(decoder.base(**tiny.arguments(prompt)).last_hidden_state[0].double())
+        seen["last hidden"].append(
+            decoder.base(**tiny.arguments(prompt)).last_hidden_state[0].double()
+        )
     for handle in handles:
         handle.remove()
     return seen
 
 
 def test_every_entry_has_a_tiny_model_and_is_found_for_it(decoder: Decoder) -> None:
-    assert [entry.name for entry in ARCHITECTURES] == list(dict.fromkeys(entry.name for entry in ARCHITECTURES))
+    assert [entry.name for entry in ARCHITECTURES] == list(
+        dict.fromkeys(entry.name for entry in ARCHITECTURES)
+    )
     assert set(tiny.CONFIGURATIONS) == {entry.name for entry in ARCHITECTURES}
     assert tiny.CONFIGURATIONS[decoder.entry.name][0] == type(decoder.model.config).__name__
     assert lookup(decoder.model.config.to_dict()) == decoder.entry
@@ -90,7 +107,11 @@ def test_no_other_layout_passes(decoder: Decoder) -> None:
     ]
     if not entry.value:
         return
-    place = next(layer for layer in range(len(decoder.blocks)) if layer and attends(decoder.blocks[layer], entry))
+    place = next(
+        layer
+        for layer in range(len(decoder.blocks))
+        if layer and attends(decoder.blocks[layer], entry)
+    )
     same = value_rows(entry, config).tolist()
     for other in others:
         rows = value_rows(other, config)
@@ -117,7 +138,9 @@ def test_writes_add_up_to_the_step_of_the_stream(decoder: Decoder) -> None:
             assert (y - x - attention[layer] - mlp[layer]).norm() > 0.01 * (y - x).norm()
 
 
-def writes(decoder: Decoder, seen: dict[str, list[torch.Tensor]]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def writes(
+    decoder: Decoder, seen: dict[str, list[torch.Tensor]]
+) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """What attention and feed-forward layer add to the stream, block by block."""
     entry, both = decoder.entry, []
     for part in ("attention", "mlp"):
@@ -127,9 +150,16 @@ def writes(decoder: Decoder, seen: dict[str, list[torch.Tensor]]) -> tuple[list[
             both.append([torch.zeros_like(x) for x in seen["block in"]])
             continue
         scale = getattr(entry, f"{part}_scale")
-        factors = [attrgetter(scale)(block).detach().double() if scale else 1.0 for block in decoder.blocks]
+        factors = [
+            attrgetter(scale)(block).detach().double() if scale else 1.0 for block in decoder.blocks
+        ]
         multiplier = decoder.config.get(entry.residual_multiplier, 1.0)
-        both.append([multiplier * factor * out for factor, out in zip(factors, seen[f"{name} out"], strict=True)])
+        both.append(
+            [
+                multiplier * factor * out
+                for factor, out in zip(factors, seen[f"{name} out"], strict=True)
+            ]
+        )
     return both[0], both[1]
 
 
@@ -139,7 +169,11 @@ def test_subblocks_read_what_their_norms_leave(decoder: Decoder) -> None:
     attention, _ = writes(decoder, seen)
     for layer, block in enumerate(decoder.blocks):
         x = seen["block in"][layer]
-        norm = submodule(block, entry.attention_norm, entry) if entry.attention_norm else torch.nn.Identity()
+        norm = (
+            submodule(block, entry.attention_norm, entry)
+            if entry.attention_norm
+            else torch.nn.Identity()
+        )
         read, normed = seen["mixer in"][layer], norm(x.float()).double()
         if entry.depths:  # windows hold the tokens in another order
             read, normed = (each.sort(dim=0).values for each in (read, normed))
@@ -177,9 +211,13 @@ def test_last_block_output_is_the_stream_before_the_final_norm(decoder: Decoder)
 
 def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
     entry, prompts = decoder.entry, tiny.inputs(decoder, *LENGTHS)
-    rounding = 3e-6 if entry.attends else TOLERANCES[torch.float32]  # a recurrence sums a padded row in other steps
+    rounding = (
+        3e-6 if entry.attends else TOLERANCES[torch.float32]
+    )  # a recurrence sums a padded row in other steps
     measured = measure_gains(decoder, prompts, token_budget=24)
-    table = {(r["prompt_id"], r["layer"], r["position"]): r for r in measured.layers.to_dict("records")}
+    table = {
+        (r["prompt_id"], r["layer"], r["position"]): r for r in measured.layers.to_dict("records")
+    }
     summaries = measured.summaries.set_index("prompt_id")["value"]
     for prompt in prompts:
         seen = run_plainly(decoder, prompt)
@@ -190,7 +228,10 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
             span = next(at for at in places.values() if isinstance(at, slice))
             assert {key[2] for key in table} == set(places)
             x, y = seen["block in"][layer], seen["block out"][layer]
-            a_in, a_out = seen["mixer in"][layer], seen[f"{entry.attention_out or 'mixer'} out"][layer]
+            a_in, a_out = (
+                seen["mixer in"][layer],
+                seen[f"{entry.attention_out or 'mixer'} out"][layer],
+            )
             norm_in = x.norm(dim=-1)
             expected = {
                 "norm_in": norm_in,
@@ -199,7 +240,10 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
                 "write_attention": attention[layer].norm(dim=-1) / norm_in,
             }
             if entry.mlp:
-                m_in, m_out = seen[f"{entry.mlp} in"][layer], seen[f"{entry.mlp_out or entry.mlp} out"][layer]
+                m_in, m_out = (
+                    seen[f"{entry.mlp} in"][layer],
+                    seen[f"{entry.mlp_out or entry.mlp} out"][layer],
+                )
                 expected["gain_mlp"] = m_out.norm(dim=-1) / m_in.norm(dim=-1)
                 expected["write_mlp"] = mlp[layer].norm(dim=-1) / norm_in
             if entry.norm_after:
@@ -207,7 +251,10 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
                 expected["gain_sum_attention"] = (x + attention[layer]).norm(dim=-1) / norm_in
                 expected["gain_sum_mlp"] = (middle + mlp[layer]).norm(dim=-1) / middle.norm(dim=-1)
             else:
-                written = {"attention": attention[layer], **({"mlp": mlp[layer]} if entry.mlp else {})}
+                written = {
+                    "attention": attention[layer],
+                    **({"mlp": mlp[layer]} if entry.mlp else {}),
+                }
                 expected |= as_read(decoder, layer, x, y, written)
             cosine = torch.nn.functional.cosine_similarity(x, y, dim=-1)
             for position, at in places.items():
@@ -228,7 +275,9 @@ def test_gains_are_those_of_a_plain_unbatched_loop(decoder: Decoder) -> None:
                     pairs = (unit @ unit.T)[~torch.eye(len(unit), dtype=torch.bool)]
                     assert row["anisotropy"] == pytest.approx(float(pairs.mean()), abs=5e-6)
         token = places.get("last", places.get("cls"))
-        assert (prompt.prompt_id in summaries.index) == (decoder.final_norm is not None and token is not None)
+        assert (prompt.prompt_id in summaries.index) == (
+            decoder.final_norm is not None and token is not None
+        )
         if decoder.final_norm is not None and token is not None:
             last = decoder.final_norm(seen["block out"][-1].float())[token].detach()
             normed = float(last.norm() / seen["block in"][-1][token].norm())
@@ -241,7 +290,9 @@ def as_read(
     """Columns of what the norms that read the stream leave of it, spelt out."""
     seen_by = subtracted if subtracts_mean(decoder, layer, x) else torch.Tensor.clone
     norm = seen_by(x).norm(dim=-1)
-    writes = {f"centred_write_{part}": seen_by(each).norm(dim=-1) / norm for part, each in written.items()}
+    writes = {
+        f"centred_write_{part}": seen_by(each).norm(dim=-1) / norm for part, each in written.items()
+    }
     return {"read_norm": norm, "gain_read": seen_by(y).norm(dim=-1) / norm, **writes}
 
 
@@ -280,7 +331,9 @@ def test_outputs_are_those_of_the_whole_model(decoder: Decoder) -> None:
     rows = measured.outputs.set_index("prompt_id")
     for prompt in prompts:
         with as_measured(decoder.model):
-            logits = decoder.model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1].double()
+            logits = (
+                decoder.model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1].double()
+            )
         p = logits.softmax(-1)
         row = rows.loc[prompt.prompt_id]
         expected = {
@@ -295,22 +348,28 @@ def test_outputs_are_those_of_the_whole_model(decoder: Decoder) -> None:
 
 
 def test_a_saved_model_gives_the_spectra_of_its_modules(decoder: Decoder, tmp_path: Path) -> None:
-    """Read from the files that transformers itself writes, against the matrices of the model in memory."""
+    """Read from the files that transformers itself writes, against the matrices of the model in
+    memory."""
     model, entry = decoder.model, decoder.entry
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     spectral = weights(tmp_path).set_index(["layer", "matrix", "head"])["spectral_norm"]
     exact = {}
-    attending = [(layer, b) for layer, b in enumerate(dict.fromkeys(decoder.blocks), 1) if attends(b, entry)]
+    attending = [
+        (layer, b) for layer, b in enumerate(dict.fromkeys(decoder.blocks), 1) if attends(b, entry)
+    ]
     for layer, block in attending:
         value, output = (
-            submodule(block, path, entry).weight.detach().double().numpy() for path in (entry.value, entry.output)
+            submodule(block, path, entry).weight.detach().double().numpy()
+            for path in (entry.value, entry.output)
         )
         parts = split(entry, of_layer(entry, decoder.config, layer - 1), value, output)
         exact |= {(layer, "W_V", ""): parts.w_v, (layer, "W_O", ""): parts.w_o}
         heads = (parts.head(h) for h in range(len(parts.kv_head)))
         exact |= {(layer, "OV", str(h)): W_O @ W_V for h, (W_V, W_O) in enumerate(heads, 1)}
     if entry.reads == "text":
-        exact[0, "embedding", ""] = submodule(decoder.base, entry.embedding, entry).weight.detach().double().numpy()
+        exact[0, "embedding", ""] = (
+            submodule(decoder.base, entry.embedding, entry).weight.detach().double().numpy()
+        )
     if entry.has_head:
         exact[0, "unembedding", ""] = model.get_output_embeddings().weight.detach().double().numpy()
     assert {key for key in spectral.index if key[0] == 0} == {key for key in exact if key[0] == 0}
@@ -321,7 +380,9 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(decoder: Decoder, tmp_pa
 
 @pytest.mark.parametrize("name", tiny.in_turn())
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_in_half_precision_gains_and_subblocks_are_those_of_a_plain_loop(name: str, dtype: torch.dtype) -> None:
+def test_in_half_precision_gains_and_subblocks_are_those_of_a_plain_loop(
+    name: str, dtype: torch.dtype
+) -> None:
     """To the tolerance of the precision: batches round in other places than single prompts."""
     decoder = tiny.places(tiny.build(name).to(dtype))
     proof = conformance(decoder)
@@ -329,15 +390,22 @@ def test_in_half_precision_gains_and_subblocks_are_those_of_a_plain_loop(name: s
     prompts = tiny.inputs(decoder, *LENGTHS)
     if decoder.entry.reads == "image":
         prompts = [replace(prompt, pixels=prompt.pixels.to(dtype)) for prompt in prompts]
-    table = measure_gains(decoder, prompts, token_budget=24).layers.set_index(["prompt_id", "layer", "position"])
+    table = measure_gains(decoder, prompts, token_budget=24).layers.set_index(
+        ["prompt_id", "layer", "position"]
+    )
     entry = decoder.entry
     for prompt in prompts:
         seen = run_plainly(decoder, prompt)
         attention, mlp = writes(decoder, seen)
         for layer in range(len(decoder.blocks)):
             x, y = seen["block in"][layer], seen["block out"][layer]
-            position, at = next((p, at) for p, at in expected_places(decoder, len(x)).items() if p != "first")
-            a_in, a_out = seen["mixer in"][layer], seen[f"{entry.attention_out or 'mixer'} out"][layer]
+            position, at = next(
+                (p, at) for p, at in expected_places(decoder, len(x)).items() if p != "first"
+            )
+            a_in, a_out = (
+                seen["mixer in"][layer],
+                seen[f"{entry.attention_out or 'mixer'} out"][layer],
+            )
             parts = {
                 "norm_in": x.norm(dim=-1),
                 "gain_block": y.norm(dim=-1) / x.norm(dim=-1),
@@ -345,10 +413,15 @@ def test_in_half_precision_gains_and_subblocks_are_those_of_a_plain_loop(name: s
                 "write_attention": attention[layer].norm(dim=-1) / x.norm(dim=-1),
             }
             if entry.mlp:
-                m_in, m_out = seen[f"{entry.mlp} in"][layer], seen[f"{entry.mlp_out or entry.mlp} out"][layer]
+                m_in, m_out = (
+                    seen[f"{entry.mlp} in"][layer],
+                    seen[f"{entry.mlp_out or entry.mlp} out"][layer],
+                )
                 parts["gain_mlp"] = m_out.norm(dim=-1) / m_in.norm(dim=-1)
                 parts["write_mlp"] = mlp[layer].norm(dim=-1) / x.norm(dim=-1)
             row = table.loc[(prompt.prompt_id, layer + 1, position)]
             for column, values in parts.items():
-                value = float(values[at].log().mean().exp() if isinstance(at, slice) else values[at])
+                value = float(
+                    values[at].log().mean().exp() if isinstance(at, slice) else values[at]
+                )
                 assert abs(row[column] / value - 1) < TOLERANCES[dtype], (column, layer, position)

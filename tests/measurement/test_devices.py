@@ -1,4 +1,5 @@
-"""Gains on a GPU are those of the processor, for every architecture; skipped on a machine without one."""
+"""Gains on a GPU are those of the processor, for every architecture; skipped on a machine without
+one."""
 
 from __future__ import annotations
 
@@ -30,5 +31,7 @@ def test_gains_are_those_of_the_processor(name: str) -> None:
     here = gains(tiny.places(model))
     there = gains(tiny.places(model.to("cuda")))
     np.testing.assert_allclose(there[NUMBERS], here[NUMBERS], rtol=1e-4)
-    np.testing.assert_allclose(there[["cosine", "anisotropy"]], here[["cosine", "anisotropy"]], atol=1e-4)
+    np.testing.assert_allclose(
+        there[["cosine", "anisotropy"]], here[["cosine", "anisotropy"]], atol=1e-4
+    )
     assert there.missing.equals(here.missing)

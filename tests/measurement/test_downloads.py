@@ -1,4 +1,5 @@
-"""Downloads beside measuring, and a disk budget that deletes nothing but what was downloaded and is not needed."""
+"""Downloads beside measuring, and a disk budget that deletes nothing but what was downloaded and is
+not needed."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def snapshot_of(cache: Path, model: str) -> Path:
 
 @pytest.fixture
 def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """A hub where every model is there and has so many bytes; what was fetched from it, in order."""
+    """A hub where every model is there and has so many bytes; what was fetched from it, in
+    order."""
     fetched: list[str] = []
 
     def fetch(spec: RunSpec) -> None:
@@ -69,11 +71,17 @@ def models(cache: Path) -> list[str]:
     return sorted(path.name for path in cache.glob("models--*"))
 
 
-def test_models_come_in_order_and_a_broken_connection_is_tried_again(tmp_path: Path, net: list[str]) -> None:
+def test_models_come_in_order_and_a_broken_connection_is_tried_again(
+    tmp_path: Path, net: list[str]
+) -> None:
     queue = Downloads(jobs(tmp_path, "lab/a", "lab/flaky", "lab/b"))
     ready = [each for _ in range(3) for each in queue.take(5.0)]
     queue.close()
-    assert [(job.spec.model, error) for job, error in ready] == [("lab/a", None), ("lab/flaky", None), ("lab/b", None)]
+    assert [(job.spec.model, error) for job, error in ready] == [
+        ("lab/a", None),
+        ("lab/flaky", None),
+        ("lab/b", None),
+    ]
     assert net == ["lab/a", "lab/flaky", "lab/flaky", "lab/flaky", "lab/b"]
 
 
@@ -86,7 +94,10 @@ def test_the_budget_holds_and_what_is_needed_stays(tmp_path: Path, net: list[str
     first = queue.take(5.0)
     first += queue.take(5.0) if len(first) < 2 else []
     assert [job.spec.model for job, _ in first] == ["lab/a", "lab/b"]
-    assert models(cache) == ["models--lab--a", "models--lab--b"]  # what an earlier command left is gone
+    assert models(cache) == [
+        "models--lab--a",
+        "models--lab--b",
+    ]  # what an earlier command left is gone
     assert queue.take(0.3) == []  # no place for the third
     queue.done(wanted[0])
     ((third, error),) = queue.take(5.0)
@@ -96,7 +107,9 @@ def test_the_budget_holds_and_what_is_needed_stays(tmp_path: Path, net: list[str
     assert (theirs / "blobs").is_dir()
 
 
-def test_a_model_larger_than_the_budget_is_refused_and_the_next_one_comes(tmp_path: Path, net: list[str]) -> None:
+def test_a_model_larger_than_the_budget_is_refused_and_the_next_one_comes(
+    tmp_path: Path, net: list[str]
+) -> None:
     queue = Downloads(jobs(tmp_path, "lab/huge", "lab/a"), tmp_path, budget=5 * SIZE)
     ready = [each for _ in range(2) for each in queue.take(5.0)]
     queue.close()
@@ -141,8 +154,11 @@ def test_the_next_models_come_while_one_is_measured(
     assert [outcome.model for outcome in outcomes] == ["lab/a", "lab/b", "lab/c"] == net
 
 
-def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights as safetensors where there are any, else the pickles; readmes and weights of other tools are not."""
+def test_bytes_of_a_download_are_those_of_the_files_that_are_fetched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Weights as safetensors where there are any, else the pickles; readmes and weights of other
+    tools are not."""
     sizes = {
         "model.safetensors": 1000,
         "pytorch_model.bin": 2000,

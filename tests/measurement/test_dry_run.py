@@ -37,9 +37,13 @@ def beforehand(spec: RunSpec, data: Path, place: Place = HERE) -> Outcome:
         ("falcon_multi_head_sequential", {"attention": "computes something else"}),
     ],
 )
-def test_what_cannot_be_measured_has_its_reason(name: str, refused: dict[str, str], tmp_path: Path) -> None:
+def test_what_cannot_be_measured_has_its_reason(
+    name: str, refused: dict[str, str], tmp_path: Path
+) -> None:
     tiny.build(name).config.save_pretrained(tmp_path)  # type: ignore[union-attr, operator]
-    cannot = lacking(tmp_path, RunSpec(str(tmp_path), prompts="images" if name == "vit" else "core"))
+    cannot = lacking(
+        tmp_path, RunSpec(str(tmp_path), prompts="images" if name == "vit" else "core")
+    )
     assert cannot.keys() == refused.keys()
     assert all(reason in cannot[what] for what, reason in refused.items())
 
@@ -48,8 +52,15 @@ def test_memory_disk_and_time_are_told_before_anything_is_loaded(tmp_path: Path)
     model = small.save_model(tmp_path / "m")
     spec = RunSpec(str(model), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     outcome = beforehand(spec, tmp_path / "data")
-    n_params = sum(p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(model).parameters())
-    assert (outcome.status, len(outcome.runs), outcome.n_params, outcome.cost.disk) == ("planned", 3, n_params, 0.0)
+    n_params = sum(
+        p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(model).parameters()
+    )
+    assert (outcome.status, len(outcome.runs), outcome.n_params, outcome.cost.disk) == (
+        "planned",
+        3,
+        n_params,
+        0.0,
+    )
     assert outcome.cost.gigabytes is not None and outcome.cost.gigabytes >= 4 * n_params / 1e9
     tokens, passes = 3, 2
     assert outcome.cost.seconds == pytest.approx(2 * n_params * tokens * passes / 5e10, rel=0.05)

@@ -1,4 +1,5 @@
-"""Many specs on every engine: the same files whatever runs them, faults told, what is lost tried again."""
+"""Many specs on every engine: the same files whatever runs them, faults told, what is lost tried
+again."""
 
 from __future__ import annotations
 
@@ -36,12 +37,19 @@ def small_specs(tmp_path_factory: pytest.TempPathFactory) -> list[RunSpec]:
 
 
 @pytest.fixture(scope="module")
-def expected(small_specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def expected(
+    small_specs: list[RunSpec], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, bytes]:
     """What measuring them one after the other in one process leaves."""
     data = tmp_path_factory.mktemp("expected") / "data"
     outcomes = list(execute(small_specs, data))
     assert [outcome.status for outcome in outcomes] == ["measured"] * 4, outcomes
-    assert [Path(outcome.model).name for outcome in outcomes] == ["m3", "m2", "m1", "m0"]  # the largest first
+    assert [Path(outcome.model).name for outcome in outcomes] == [
+        "m3",
+        "m2",
+        "m1",
+        "m0",
+    ]  # the largest first
     return small.rows(data)
 
 
@@ -54,7 +62,9 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     def kill_once(model: str, *_: object) -> None:
         if not killed:
             killed.append(Path(model).name)
-            (worker,) = (w for w in engine.workers if w.job is not None and w.job.spec.model == model)
+            (worker,) = (
+                w for w in engine.workers if w.job is not None and w.job.spec.model == model
+            )
             os.kill(worker.process.pid or 0, signal.SIGKILL)
 
     data = tmp_path / "data"
@@ -62,8 +72,13 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     engine = Local(one_thread, data, kill_once)
     broken = RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts)
     (tmp_path / "nowhere").mkdir()
-    outcomes = {Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)}
-    assert outcomes["nowhere"].status == "failed" and "no config.json" in outcomes["nowhere"].problem.reason
+    outcomes = {
+        Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)
+    }
+    assert (
+        outcomes["nowhere"].status == "failed"
+        and "no config.json" in outcomes["nowhere"].problem.reason
+    )
     assert {name: o.attempts for name, o in outcomes.items() if o.status == "measured"} == {
         name: 2 if name in killed else 1 for name in ("m0", "m1")
     }
@@ -79,30 +94,49 @@ def test_a_cluster_of_ray_on_this_machine_leaves_the_same_files(
 ) -> None:
     """The real library, of which other tests know a stand-in."""
     ray = pytest.importorskip("ray")
-    data, broken = tmp_path / "data", RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts)
+    data, broken = (
+        tmp_path / "data",
+        RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts),
+    )
     (tmp_path / "nowhere").mkdir()
     engine = open_engine(EngineSettings("ray", cpus=1), data)
     assert engine.place.kind in {"cpu", "accelerator"} and ray.is_initialized()
-    outcomes = {Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)}
-    assert {name: o.status for name, o in outcomes.items()} == {"nowhere": "failed", "m0": "measured", "m1": "measured"}
+    outcomes = {
+        Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)
+    }
+    assert {name: o.status for name, o in outcomes.items()} == {
+        "nowhere": "failed",
+        "m0": "measured",
+        "m1": "measured",
+    }
     assert "no config.json" in outcomes["nowhere"].problem.reason
     assert small.rows(data).items() <= expected.items() and len(small.rows(data)) == 2
     assert not ray.is_initialized()
 
 
 @pytest.mark.slow
-def test_a_refused_spec_is_not_loaded_and_the_others_are(small_specs: list[RunSpec], tmp_path: Path) -> None:
+def test_a_refused_spec_is_not_loaded_and_the_others_are(
+    small_specs: list[RunSpec], tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     engine = Inline(EngineSettings(), data)
-    jobs = largest_first(small_specs, {small_specs[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place)
+    jobs = largest_first(
+        small_specs, {small_specs[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place
+    )
     needs = [job.need.total for job in jobs if job.need is not None]
     assert needs == sorted(needs, reverse=True) and len(needs) == 4
     engine.place = Place("cpu", needs[1])
     outcomes = list(execute(small_specs, data, engine=engine))
     assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
     assert "cannot fit into memory and was not loaded" in outcomes[0].problem.reason
-    dry = {outcome.status: outcome for outcome in execute(small_specs, data, dry_run=True, engine=engine)}
-    assert set(dry) == {"failed", "skipped"} and dry["failed"].problem.reason == outcomes[0].problem.reason
+    dry = {
+        outcome.status: outcome
+        for outcome in execute(small_specs, data, dry_run=True, engine=engine)
+    }
+    assert (
+        set(dry) == {"failed", "skipped"}
+        and dry["failed"].problem.reason == outcomes[0].problem.reason
+    )
 
 
 def test_memory_of_the_weights_is_what_the_model_has(small_specs: list[RunSpec]) -> None:
@@ -111,7 +145,10 @@ def test_memory_of_the_weights_is_what_the_model_has(small_specs: list[RunSpec])
         model = transformers.AutoModelForCausalLM.from_pretrained(folder)
         need = estimate(folder, spec, ["a b c"], "cpu")
         assert need.weights == 4 * sum(p.numel() for p in model.parameters())
-        assert estimate(folder, replace(spec, dtype="bfloat16"), ["a"], "cpu").weights == need.weights // 2
+        assert (
+            estimate(folder, replace(spec, dtype="bfloat16"), ["a"], "cpu").weights
+            == need.weights // 2
+        )
         assert estimate(folder, replace(spec, what=("weights",)), ["a"], "cpu").total == 0
 
 
@@ -121,7 +158,9 @@ def ray_nodes() -> Iterator[Any]:
     pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}
+    )
     try:
         cluster.held = [cluster.add_node(num_cpus=1) for _ in range(2)]
         yield cluster
@@ -147,7 +186,9 @@ def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
     engine.wait = lose_a_node  # type: ignore[method-assign]
     empty = tmp_path / "empty"
     empty.mkdir()
-    outcomes = list(execute([*small_specs, replace(small_specs[0], model=str(empty))], data, engine=engine))
+    outcomes = list(
+        execute([*small_specs, replace(small_specs[0], model=str(empty))], data, engine=engine)
+    )
     assert sorted(outcome.status for outcome in outcomes) == ["failed", *["measured"] * 4], outcomes
     assert killed and any(outcome.attempts > 1 for outcome in outcomes)
     assert small.rows(data) == expected
@@ -160,12 +201,25 @@ def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
 def test_shards_that_run_at_once_measure_each_model_once(
     small_specs: list[RunSpec], expected: dict[str, bytes], tmp_path: Path
 ) -> None:
-    listed = [{"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in small_specs]
+    listed = [
+        {"model": spec.model, "prompts": spec.prompts, "what": "gains"} for spec in small_specs
+    ]
     (tmp_path / "specs.jsonl").write_text("\n".join(map(json.dumps, listed)))
-    command = [sys.executable, "-m", "thermostats", "measure", str(tmp_path / "specs.jsonl"), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "thermostats",
+        "measure",
+        str(tmp_path / "specs.jsonl"),
+        "--json",
+    ]
     command += ["--lab", "Us", "--data", str(tmp_path / "data"), "--set", "cpus=1", "--shard"]
-    jobs = [subprocess.Popen([*command, f"{k}/3"], stdout=subprocess.PIPE, text=True) for k in (1, 2, 3)]
-    models = [sorted(Path(row["model"]).name for row in json.loads(job.communicate()[0])) for job in jobs]
+    jobs = [
+        subprocess.Popen([*command, f"{k}/3"], stdout=subprocess.PIPE, text=True) for k in (1, 2, 3)
+    ]
+    models = [
+        sorted(Path(row["model"]).name for row in json.loads(job.communicate()[0])) for job in jobs
+    ]
     assert [job.returncode for job in jobs] == [0, 0, 0]
     assert models == [["m0", "m3"], ["m1"], ["m2"]]
     assert small.rows(tmp_path / "data") == expected

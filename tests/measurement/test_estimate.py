@@ -1,4 +1,5 @@
-"""Memory: whether a model fits and what would, the estimate against what torch allocates, errors before it runs out."""
+"""Memory: whether a model fits and what would, the estimate against what torch allocates, errors
+before it runs out."""
 
 from __future__ import annotations
 
@@ -22,7 +23,14 @@ from thermostats.measurement.forward import Decoder, as_measured, make_batches
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.plan import PROCESS, Need, Place, count_parameters, devices_needed, refusal
+from thermostats.measurement.plan import (
+    PROCESS,
+    Need,
+    Place,
+    count_parameters,
+    devices_needed,
+    refusal,
+)
 from thermostats.measurement.spec import RunSpec
 
 GIB = 2**30
@@ -49,10 +57,15 @@ def test_a_refusal_says_what_would_fit() -> None:
     assert on_cpu.where == "lab/a in float32"
     assert on_cpu.got == "4 GiB of weights and 6 GiB of activations, 6 GiB there are"
     assert on_cpu.next_step == (
-        "what would fit: --dtype bfloat16 (5 GiB); a smaller --set token_budget=N or shorter prompts; "
+        "what would fit: --dtype bfloat16 (5 GiB); a smaller --set token_budget=N or shorter "
+        "prompts; "
         "a machine with 10.6 GiB free; --what weights, which reads only the files"
     )
-    on_gpu = refusal(RunSpec("lab/a", dtype="bfloat16"), Need(10**9, 6 * GIB, 4 * GIB), Place("accelerator", 4 * GIB))
+    on_gpu = refusal(
+        RunSpec("lab/a", dtype="bfloat16"),
+        Need(10**9, 6 * GIB, 4 * GIB),
+        Place("accelerator", 4 * GIB),
+    )
     assert on_gpu is not None
     assert on_gpu.next_step == (
         "what would fit: --set device_map=auto over 3 devices of 4 GiB; --set device=cpu; "
@@ -61,15 +74,27 @@ def test_a_refusal_says_what_would_fit() -> None:
 
 
 def test_a_configuration_that_no_model_can_be_built_from_is_named(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_embd": 10, "n_head": 3}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "gpt2", "n_embd": 10, "n_head": 3})
+    )
     with pytest.raises(ThermostatsError, match="transformers cannot build the model"):
         count_parameters(tmp_path)
 
 
 LARGER: dict[str, dict[str, Any]] = {
     "gpt2": {"n_embd": 128, "n_head": 4, "n_layer": 2, "n_positions": 256, "vocab_size": 4000},
-    "gpt_neox": {"hidden_size": 128, "intermediate_size": 512, "max_position_embeddings": 256, "vocab_size": 4000},
-    "llama": {"hidden_size": 128, "intermediate_size": 344, "max_position_embeddings": 256, "vocab_size": 4000},
+    "gpt_neox": {
+        "hidden_size": 128,
+        "intermediate_size": 512,
+        "max_position_embeddings": 256,
+        "vocab_size": 4000,
+    },
+    "llama": {
+        "hidden_size": 128,
+        "intermediate_size": 344,
+        "max_position_embeddings": 256,
+        "vocab_size": 4000,
+    },
 }
 
 
@@ -97,18 +122,26 @@ def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, atten
         assert measured < 1.1 * stated < 4 * measured, (stated / measured, decode)
 
 
-def test_a_batch_that_would_not_fit_is_named_before_it_is_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_would_not_fit_is_named_before_it_is_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(plan, "memory_available", lambda _device: 100_000)
     for measure, attention in ((measure_gains, "sdpa"), (measure_attention, "eager")):
-        with pytest.raises(ThermostatsError, match=r"not enough memory for a batch of prompts.*--set token_budget"):
+        with pytest.raises(
+            ThermostatsError, match=r"not enough memory for a batch of prompts.*--set token_budget"
+        ):
             measure(tiny.opened("gpt2", attention, **LARGER["gpt2"]), tiny.prompts(200))
 
 
-def test_weights_that_would_not_fit_are_named_from_the_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_would_not_fit_are_named_from_the_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tiny.build("llama")
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     numbers = sum(parameter.numel() for parameter in model.parameters())
     monkeypatch.setattr(plan, "memory_available", lambda _device: 2 * numbers)
     load(model_folder(str(tmp_path)), dtype="bfloat16", device="cpu", tokenizer=False)
-    with pytest.raises(ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"):
+    with pytest.raises(
+        ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"
+    ):
         load(model_folder(str(tmp_path)), device="cpu", tokenizer=False)

@@ -1,4 +1,5 @@
-"""The loop that every engine shares: order, retries with their reasons, states while it runs. No model is measured."""
+"""The loop that every engine shares: order, retries with their reasons, states while it runs. No
+model is measured."""
 
 from __future__ import annotations
 
@@ -43,7 +44,16 @@ class Scripted:
         self.seen.append((name, job.attempt, job.n_bytes))
         if job.attempt <= self.losses.get(name, 0):
             return [(job, lost(job.spec, f"node {job.attempt} is gone"))]
-        return [(job, Outcome(name, "failed" if name in self.broken else "measured", problem=Problem("no weights")))]
+        return [
+            (
+                job,
+                Outcome(
+                    name,
+                    "failed" if name in self.broken else "measured",
+                    problem=Problem("no weights"),
+                ),
+            )
+        ]
 
     def close(self) -> None:
         self.closed = True
@@ -64,7 +74,10 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     wanted: list[RunSpec], tmp_path: Path
 ) -> None:
     engine = Scripted({"m0": 2, "m1": 9}, broken=("m2",))
-    outcomes = {outcome.model.rpartition("/")[2]: outcome for outcome in execute(wanted, tmp_path / "d", engine=engine)}
+    outcomes = {
+        outcome.model.rpartition("/")[2]: outcome
+        for outcome in execute(wanted, tmp_path / "d", engine=engine)
+    }
     assert (outcomes["m0"].status, outcomes["m0"].attempts) == ("measured", 3)
     assert (outcomes["m1"].status, outcomes["m1"].attempts) == ("failed", 3)
     assert outcomes["m1"].problem.reason == "tried 3 times, at last: node 3 is gone"
@@ -75,20 +88,36 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     assert engine.closed
     with pytest.raises(UsageError, match="local, ray"):
         EngineSettings("cloud")
-    left = {Path(state.model).name: (state.state, state.reason) for state in runs.read(tmp_path / "d")}
+    left = {
+        Path(state.model).name: (state.state, state.reason) for state in runs.read(tmp_path / "d")
+    }
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")
 
 
-def test_states_are_listed_beside_runs_while_they_last(wanted: list[RunSpec], tmp_path: Path) -> None:
+def test_states_are_listed_beside_runs_while_they_last(
+    wanted: list[RunSpec], tmp_path: Path
+) -> None:
     data = tmp_path / "d"
     working = execute(wanted, data, engine=Scripted({}))
     next(working)
-    states = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
+    states = {
+        Path(row["model_id"]).name: row["state"]
+        for row in rows("runs", data)[0]
+        if row["run_id"] == ""
+    }
     assert {states["m1"], states["m2"]} == {"waiting"}
     working.close()
     write_state(data, wanted[1], runs.RUNNING)
-    (path,) = (path for path in (data / runs.FOLDER).glob("*.json") if '"running"' in path.read_text())
-    path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304'))  # above any process
-    states = {Path(row["model_id"]).name: row["state"] for row in rows("runs", data)[0] if row["run_id"] == ""}
+    (path,) = (
+        path for path in (data / runs.FOLDER).glob("*.json") if '"running"' in path.read_text()
+    )
+    path.write_text(
+        path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 4194304')
+    )  # above any process
+    states = {
+        Path(row["model_id"]).name: row["state"]
+        for row in rows("runs", data)[0]
+        if row["run_id"] == ""
+    }
     assert states["m1"] == "interrupted"

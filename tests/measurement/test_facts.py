@@ -1,4 +1,5 @@
-"""What is measured is what computes: facts, counts and matrices of the files against the model that is loaded."""
+"""What is measured is what computes: facts, counts and matrices of the files against the model that
+is loaded."""
 
 from __future__ import annotations
 
@@ -47,10 +48,14 @@ def row_of(folder: Path, reads: str = "text") -> dict[str, Any]:
 
 
 def loaded(folder: Path, reads: str = "text") -> Decoder:
-    return load(ModelFolder("a/b", "main", folder, "", reads=reads), device="cpu", tokenizer=False).decoder
+    return load(
+        ModelFolder("a/b", "main", folder, "", reads=reads), device="cpu", tokenizer=False
+    ).decoder
 
 
-def test_facts_of_the_files_are_those_of_the_class_and_of_the_loaded_model(model: Decoder, tmp_path: Path) -> None:
+def test_facts_of_the_files_are_those_of_the_class_and_of_the_loaded_model(
+    model: Decoder, tmp_path: Path
+) -> None:
     if model.config.get("is_encoder_decoder") or model.entry.name in {"t5", "mt5", "umt5"}:
         pytest.skip("files hold the whole model, of which this stack is a part: test_stacks")
     model.model.save_pretrained(tmp_path)  # type: ignore[operator]
@@ -69,7 +74,8 @@ def test_facts_of_the_files_are_those_of_the_class_and_of_the_loaded_model(model
 
 
 def test_a_gate_multiplies(model: Decoder) -> None:
-    """A gated layer grows by one power of its input more than its activation does: f(cx) ~ c^(a + 1), else c^a."""
+    """A gated layer grows by one power of its input more than its activation does: f(cx) ~ c^(a +
+    1), else c^a."""
     if not model.entry.mlp:
         pytest.skip("no feed-forward layer")
     layer = model.blocks[-1].get_submodule(model.entry.mlp)
@@ -79,10 +85,21 @@ def test_a_gate_multiplies(model: Decoder) -> None:
                 setattr(module, name, math.inf)  # a layer that is clamped grows no more
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
-            if name.endswith("bias") or {"gate", "router"} & set(name.split(".")):  # experts count alike
+            if name.endswith("bias") or {"gate", "router"} & set(
+                name.split(".")
+            ):  # experts count alike
                 parameter.zero_()
-        x = torch.randn(1, 64, geometry(model.entry, model.config).d_model, generator=torch.Generator().manual_seed(4))
-        more = [torch.zeros_like(x)] if "residual" in inspect.signature(layer.forward).parameters else []
+        x = torch.randn(
+            1,
+            64,
+            geometry(model.entry, model.config).d_model,
+            generator=torch.Generator().manual_seed(4),
+        )
+        more = (
+            [torch.zeros_like(x)]
+            if "residual" in inspect.signature(layer.forward).parameters
+            else []
+        )
 
         def size(scale: float) -> float:
             out = layer(scale * x, *more)
@@ -94,22 +111,47 @@ def test_a_gate_multiplies(model: Decoder) -> None:
 
 
 def activation_power(layer: torch.nn.Module) -> int:
-    """Power with which the activation of a layer grows; 1 where it has none of its own (a linear map)."""
+    """Power with which the activation of a layer grows; 1 where it has none of its own (a linear
+    map)."""
     names = ("act_fn", "act", "activation_fn", "intermediate_act_fn", "activation", "gelu_impl")
-    powers = [getattr(m, n) for m in layer.modules() for n in names if callable(getattr(m, n, None))]
+    powers = [
+        getattr(m, n) for m in layer.modules() for n in names if callable(getattr(m, n, None))
+    ]
     if not powers:
         return 1
     far = torch.full((1, 1), 1e4)
     return round(math.log2(powers[0](2 * far).item() / powers[0](far).item()))
 
 
-LEARNED = ("gpt2", "gpt_neo", "opt", "biogpt", "bert", "roberta", "xlm-roberta", "camembert", "data2vec-text", "luke")
-LEARNED += ("mpnet", "esm", "roberta-prelayernorm", "megatron-bert", "distilbert", "albert", "electra", "roformer")
+LEARNED = (
+    "gpt2",
+    "gpt_neo",
+    "opt",
+    "biogpt",
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "data2vec-text",
+    "luke",
+)
+LEARNED += (
+    "mpnet",
+    "esm",
+    "roberta-prelayernorm",
+    "megatron-bert",
+    "distilbert",
+    "albert",
+    "electra",
+    "roformer",
+)
 
 
 @pytest.mark.parametrize("name", sorted({*WEIGHTS} & {*tiny.CONFIGURATIONS}))
 def test_formula_headers_and_model_count_the_same(name: str, tmp_path: Path) -> None:
-    model = tiny.build(name, **({"bias": False} if name == "falcon" else {}))  # the formula stands for its 7b form
+    model = tiny.build(
+        name, **({"bias": False} if name == "falcon" else {})
+    )  # the formula stands for its 7b form
     model.save_pretrained(tmp_path)
     row = row_of(tmp_path)
     assert parameter_counts(row) == (row["n_params"], row["n_params_nonembedding"])
@@ -130,7 +172,11 @@ def saved(name: str, folder: Path) -> Path:
 def test_layers_that_never_run_are_not_counted_and_named(tmp_path: Path) -> None:
     folder = saved("llama", tmp_path / "m")
     tensors = load_file(folder / "model.safetensors")
-    more = {n.replace("layers.2.", "layers.3."): v.clone() for n, v in tensors.items() if "layers.2." in n}
+    more = {
+        n.replace("layers.2.", "layers.3."): v.clone()
+        for n, v in tensors.items()
+        if "layers.2." in n
+    }
     with_tensors(folder, **more, **{"model.mtp_head.weight": torch.ones(7, 7)})
     with pytest.warns(UserWarning, match=f"{len(more) + 1} tensors, such as model.layers.3"):
         measure(folder, tmp_path / "data", what="weights")
@@ -142,12 +188,17 @@ def test_layers_that_never_run_are_not_counted_and_named(tmp_path: Path) -> None
 
 def heads(folder: Path) -> tuple[torch.Tensor, torch.Tensor]:
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    return model.get_input_embeddings().weight.detach(), model.get_output_embeddings().weight.detach()
+    return (
+        model.get_input_embeddings().weight.detach(),
+        model.get_output_embeddings().weight.detach(),
+    )
 
 
 @pytest.mark.parametrize("says", [True, False, None])
 @pytest.mark.parametrize("stored", ["another", "the same", "none", "head alone"])
-def test_unembedding_is_the_one_that_is_loaded(stored: str, says: bool | None, tmp_path: Path) -> None:
+def test_unembedding_is_the_one_that_is_loaded(
+    stored: str, says: bool | None, tmp_path: Path
+) -> None:
     folder = saved("llama", tmp_path)
     tensors = load_file(folder / "model.safetensors")
     if stored == "the same":
@@ -171,7 +222,9 @@ def test_unembedding_is_the_one_that_is_loaded(stored: str, says: bool | None, t
         return
     rows = spectra.weights(folder).set_index("matrix")["spectral_norm"]
     for name, matrix in zip(("embedding", "unembedding"), heads(folder), strict=True):
-        assert rows[name] == pytest.approx(float(torch.linalg.matrix_norm(matrix.double(), 2)), rel=1e-5)
+        assert rows[name] == pytest.approx(
+            float(torch.linalg.matrix_norm(matrix.double(), 2)), rel=1e-5
+        )
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tied = check_loaded(loaded(folder), folder, read_config(folder))
     assert tied == (model.get_output_embeddings().weight is model.get_input_embeddings().weight)
@@ -203,15 +256,24 @@ def test_a_tensor_in_two_shards_is_measured_as_it_is_loaded(last: float, tmp_pat
     if last == 1.0:
         measure(folder, tmp_path / "data", what="weights")
     else:
-        with pytest.warns(UserWarning, match=r"o_proj.weight is in a.safetensors and b.safetensors"):
+        with pytest.warns(
+            UserWarning, match=r"o_proj.weight is in a.safetensors and b.safetensors"
+        ):
             measure(folder, tmp_path / "data", what="weights")
     run = store.load("runs", tmp_path / "data").set_index("model_id").loc["m"]
     assert bool(run["differences"]) == (last != 1.0)
     rows = store.load("weights", tmp_path / "data", runs=[run["run_id"]])
     rows = rows[
-        (rows["run_id"] == run["run_id"]) & (rows["layer"] == 1) & (rows["matrix"] == "W_O") & (rows["head"] == "")
+        (rows["run_id"] == run["run_id"])
+        & (rows["layer"] == 1)
+        & (rows["matrix"] == "W_O")
+        & (rows["head"] == "")
     ]
-    computing = transformers.AutoModelForCausalLM.from_pretrained(folder).model.layers[0].self_attn.o_proj.weight
+    computing = (
+        transformers.AutoModelForCausalLM.from_pretrained(folder)
+        .model.layers[0]
+        .self_attn.o_proj.weight
+    )
     norm = float(torch.linalg.matrix_norm(computing.detach().double(), 2))
     assert rows["spectral_norm"].tolist() == pytest.approx([norm], rel=1e-5)
 
@@ -222,7 +284,9 @@ def test_a_model_that_computes_with_other_numbers_than_its_files_is_refused(tmp_
     check_loaded(places, folder, read_config(folder))
     with torch.no_grad():
         places.blocks[2].self_attn.v_proj.weight[0, 0] += 0.5  # type: ignore[union-attr, operator]
-    with pytest.raises(DataError, match="not the one that the loaded model computes with") as caught:
+    with pytest.raises(
+        DataError, match="not the one that the loaded model computes with"
+    ) as caught:
         check_loaded(places, folder, read_config(folder))
     assert caught.value.got == "model.layers.2.self_attn.v_proj.weight, largest difference 0.5"
 
@@ -234,7 +298,11 @@ def test_a_model_that_computes_with_other_numbers_than_its_files_is_refused(tmp_
         ("dinov3_vit", {"use_gated_mlp": True}, {"gated_mlp": True, "d_ff": 40}),
         ("mpt", {"expansion_ratio": 2}, {"gated_mlp": False, "d_ff": 128}),
         ("falcon", {"ffn_hidden_size": 48}, {"d_ff": 48}),
-        ("modernbert", {}, {"gated_mlp": True, "d_ff": 40, "n_positions": 0, "position_scheme": "rotary"}),
+        (
+            "modernbert",
+            {},
+            {"gated_mlp": True, "d_ff": 40, "n_positions": 0, "position_scheme": "rotary"},
+        ),
         ("gpt_oss", {}, {"gated_mlp": True, "d_ff": 40}),
         ("qwen3_moe", {"intermediate_size": 99}, {"gated_mlp": True, "d_ff": 24}),
         ("deepseek_v3", {}, {"gated_mlp": True, "d_ff": 40}),
@@ -242,12 +310,22 @@ def test_a_model_that_computes_with_other_numbers_than_its_files_is_refused(tmp_
         ("roformer", {}, {"n_positions": 0, "position_scheme": "rotary"}),
         ("phimoe", {}, {"norm_kind": "LayerNorm"}),
         ("swin", {}, {"position_scheme": "relative"}),
-        ("granitemoehybrid_dense", {"position_embedding_type": "rope"}, {"position_scheme": "rotary"}),
-        ("granitemoehybrid_dense", {"position_embedding_type": "nope"}, {"position_scheme": "none"}),
+        (
+            "granitemoehybrid_dense",
+            {"position_embedding_type": "rope"},
+            {"position_scheme": "rotary"},
+        ),
+        (
+            "granitemoehybrid_dense",
+            {"position_embedding_type": "nope"},
+            {"position_scheme": "none"},
+        ),
         ("granitemoehybrid_dense", {}, {"position_scheme": "none"}),
     ],
 )
-def test_facts_by_hand(name: str, changes: dict[str, Any], facts: dict[str, Any], tmp_path: Path) -> None:
+def test_facts_by_hand(
+    name: str, changes: dict[str, Any], facts: dict[str, Any], tmp_path: Path
+) -> None:
     model = tiny.build(name, **changes)
     model.save_pretrained(tmp_path)
     row = row_of(tmp_path, tiny.places(model).entry.reads)

@@ -1,4 +1,5 @@
-"""Measuring from Python: strings and lists, models in memory, blocks and revisions; what is refused leaves nothing."""
+"""Measuring from Python: strings and lists, models in memory, blocks and revisions; what is refused
+leaves nothing."""
 
 from __future__ import annotations
 
@@ -74,21 +75,34 @@ def test_a_model_in_memory_gives_the_gains_of_its_folder(
 
 
 @pytest.mark.parametrize("how", ["on disk", pytest.param("compiled block", marks=pytest.mark.slow)])
-def test_a_model_in_parts_gives_the_gains_of_its_folder(how: str, folder: Path, tokenizer: Any, tmp_path: Path) -> None:
+def test_a_model_in_parts_gives_the_gains_of_its_folder(
+    how: str, folder: Path, tokenizer: Any, tmp_path: Path
+) -> None:
     """Of several devices, one of them a folder, and with a block that torch.compile holds."""
-    places = {"transformer.wte": "cpu", "transformer.wpe": "cpu", "transformer.h.0": "cpu", "transformer.h.1": "disk"}
+    places = {
+        "transformer.wte": "cpu",
+        "transformer.wpe": "cpu",
+        "transformer.h.0": "cpu",
+        "transformer.h.1": "disk",
+    }
     places |= {"transformer.h.2": "disk", "transformer.ln_f": "cpu", "lm_head": "cpu"}
-    options = {"device_map": places, "offload_folder": str(tmp_path / "off")} if how == "on disk" else {}
+    options = (
+        {"device_map": places, "offload_folder": str(tmp_path / "off")} if how == "on disk" else {}
+    )
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, **options)
     if how == "compiled block":
         model.transformer.h[1] = torch.compile(model.transformer.h[1])
     rows = measure(model, tokenizer, prompts=TEXTS, what="gains")
-    assert gains(rows) == gains(measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS))
+    assert gains(rows) == gains(
+        measure(str(folder), tmp_path / "mine", what="gains", prompts=TEXTS)
+    )
 
 
 @pytest.mark.slow
 def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
-    rows = measure(str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", revision=["step1", "step2"])
+    rows = measure(
+        str(folder), tmp_path / "mine", prompts=TEXTS, what="gains", revision=["step1", "step2"]
+    )
     assert rows.groupby("revision")["run_id"].nunique().to_dict() == {"step1": 1, "step2": 1}
 
 
@@ -117,7 +131,9 @@ def test_revisions_come_one_after_another(folder: Path, tmp_path: Path) -> None:
         ({"tokenizer": 3}, "leave it out"),
     ],
 )
-def test_what_is_refused_leaves_nothing(folder: Path, tmp_path: Path, options: dict[str, Any], message: str) -> None:
+def test_what_is_refused_leaves_nothing(
+    folder: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         measure(str(folder), data=tmp_path / "mine", **options)
     assert not (tmp_path / "mine").exists()
@@ -134,7 +150,9 @@ def test_what_cannot_be_measured_names_what_can(model: Any, tokenizer: Any, tmp_
     assert not (tmp_path / "mine").exists()
 
 
-def test_a_refused_part_says_which_runs_are_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_part_says_which_runs_are_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any) -> Any:
         raise DataError("no gains today")
 
@@ -150,13 +168,17 @@ def test_hooks_on_a_model_in_memory_are_not_left_out_in_silence(model: Any, toke
     with pytest.raises(UsageError, match=r"has hooks.*got transformer\.h\.1.*handle\.remove"):
         measure(model, tokenizer, prompts=TEXTS, what="gains")
     handle.remove()
-    model(**tokenizer("a b", return_tensors="pt"), output_hidden_states=True)  # transformers leaves hooks of its own
+    model(
+        **tokenizer("a b", return_tensors="pt"), output_hidden_states=True
+    )  # transformers leaves hooks of its own
     assert len(measure(model, tokenizer, prompts=TEXTS, what="gains"))
 
 
 def test_a_weight_that_is_computed_from_others_is_named(model: Any, tokenizer: Any) -> None:
     torch.nn.utils.parametrizations.weight_norm(model.lm_head)
-    with pytest.raises(UsageError, match=r"computed from others.*got lm_head: weight.*remove_parametrizations"):
+    with pytest.raises(
+        UsageError, match=r"computed from others.*got lm_head: weight.*remove_parametrizations"
+    ):
         measure(model, tokenizer, prompts=TEXTS, what="gains")
 
 
@@ -196,19 +218,26 @@ def test_a_model_that_is_more_than_its_weights_is_refused_where_it_differs(
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     assert len(measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains"))
     change(model)
-    with pytest.raises(UsageError, match=rf"computes something else than its weights do.*\({place}\)"):
+    with pytest.raises(
+        UsageError, match=rf"computes something else than its weights do.*\({place}\)"
+    ):
         measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains")
     measure(model, tokenizer, tmp_path / "mine", what="weights")
     assert not store.load("weights", tmp_path / "mine").empty
 
 
-def test_a_tokenizer_that_is_more_than_its_files_is_refused(model: Any, folder: Path, tmp_path: Path) -> None:
+def test_a_tokenizer_that_is_more_than_its_files_is_refused(
+    model: Any, folder: Path, tmp_path: Path
+) -> None:
     class Prefixing(type(transformers.AutoTokenizer.from_pretrained(folder))):  # type: ignore[misc]
         def __call__(self, text: str, **options: Any) -> Any:
             return super().__call__(f"d {text}", **options)
 
     words = transformers.AutoTokenizer.from_pretrained(folder)
     words.__class__ = Prefixing
-    with pytest.raises(UsageError, match=r"as other tokens.*\(prompt p001\): got tokens \[1, 2, 3\].*\[4, 1, 2, 3\]"):
+    with pytest.raises(
+        UsageError,
+        match=r"as other tokens.*\(prompt p001\): got tokens \[1, 2, 3\].*\[4, 1, 2, 3\]",
+    ):
         measure(model, words, tmp_path / "mine", prompts=TEXTS, what="gains")
     assert not (tmp_path / "mine").exists()

@@ -1,4 +1,5 @@
-"""Measuring residual gains: padding, precision, missing values, the model left as it was, and a real model."""
+"""Measuring residual gains: padding, precision, missing values, the model left as it was, and a
+real model."""
 
 from __future__ import annotations
 
@@ -32,13 +33,21 @@ def valid(table: str, frame: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"]
+    "name",
+    ["gpt2", "llama", "bloom", "opt", "deepseek_v3", "gpt_neo", "falcon_multi_head_sequential"],
 )
 def test_other_prompts_of_a_batch_change_nothing(name: str) -> None:
     model, prompts = tiny.opened(name), tiny.prompts(1, 12, 4, 7, 2, 3)
     alone = measure_gains(model, prompts, token_budget=1, decode=str)
     together = measure_gains(model, prompts, token_budget=1000, decode=str)
-    numbers = ["norm_in", "gain_block", "gain_attention", "gain_mlp", "write_attention", "write_mlp"]
+    numbers = [
+        "norm_in",
+        "gain_block",
+        "gain_attention",
+        "gain_mlp",
+        "write_attention",
+        "write_mlp",
+    ]
     np.testing.assert_allclose(alone.layers[numbers], together.layers[numbers], rtol=2e-6)
     np.testing.assert_allclose(
         alone.layers[["cosine", "anisotropy"]], together.layers[["cosine", "anisotropy"]], atol=5e-6
@@ -58,7 +67,9 @@ def test_entries_say_whether_prompts_can_be_packed() -> None:
         assert (packed[0].positions is not None) == model.entry.packs
         assert not model.entry.packs or [batch.lengths for batch in packed] == [(9, 6, 5, 2)]
         forced = replace(model, entry=replace(model.entry, packs=True))
-        alone, together = (measure_gains(forced, prompts, token_budget=n).layers["norm_in"] for n in (1, 24))
+        alone, together = (
+            measure_gains(forced, prompts, token_budget=n).layers["norm_in"] for n in (1, 24)
+        )
         assert np.allclose(alone, together, rtol=2e-6, equal_nan=True) == model.entry.packs
 
 
@@ -104,7 +115,11 @@ def test_the_model_is_left_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")]
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+    ],
 )
 def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
     opened = tiny.opened("gpt2")
@@ -113,7 +128,10 @@ def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
         raise error
 
     handle = opened.blocks[1].register_forward_pre_hook(fail)
-    with pytest.raises(ThermostatsError, match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--set token_budget"):
+    with pytest.raises(
+        ThermostatsError,
+        match=r"out of memory during .*2 prompts, 1 × 18 tokens.*--set token_budget",
+    ):
         measure_gains(opened, tiny.prompts(9, 9))
     handle.remove()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in opened.model.modules())
@@ -124,7 +142,9 @@ def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last(
     loaded = load(model_folder(str(STORIES)), device="cpu")
     texts = [("a", "Once upon a time"), ("b", "The little dog was happy because"), ("c", "Lily")]
     prompts, _ = tokenise(loaded.tokenizer, texts)
-    measured = measure_gains(loaded.decoder, prompts, decode=lambda token: loaded.tokenizer.decode([token]))
+    measured = measure_gains(
+        loaded.decoder, prompts, decode=lambda token: loaded.tokenizer.decode([token])
+    )
     valid("layers", measured.layers)
     valid("outputs", measured.outputs)
     rows = measured.layers.set_index(["prompt_id", "layer", "position"])
@@ -142,9 +162,13 @@ def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last(
                 assert gain == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
             else:
                 assert gain != pytest.approx(norms[layer] / norms[layer - 1], rel=0.01)
-                assert normed[prompt.prompt_id] == pytest.approx(norms[layer] / norms[layer - 1], rel=2e-6)
+                assert normed[prompt.prompt_id] == pytest.approx(
+                    norms[layer] / norms[layer - 1], rel=2e-6
+                )
         log_p = out.logits[0, -1].double().log_softmax(-1)
-        assert outputs.loc[prompt.prompt_id, "entropy"] == pytest.approx(float(-(log_p.exp() * log_p).sum()), rel=1e-5)
+        assert outputs.loc[prompt.prompt_id, "entropy"] == pytest.approx(
+            float(-(log_p.exp() * log_p).sum()), rel=1e-5
+        )
 
 
 def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
@@ -152,7 +176,9 @@ def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
     places = tiny.places(model)
     prompts = tiny.prompts(6)
     outputs = []
-    handle = places.blocks[0].register_forward_hook(lambda _m, _a, out: outputs.append(out.double()))
+    handle = places.blocks[0].register_forward_hook(
+        lambda _m, _a, out: outputs.append(out.double())
+    )
     measured = measure_gains(places, prompts)
     handle.remove()
     norm = measured.layers.set_index(["layer", "position"]).loc[(2, "last"), "norm_in"]
@@ -161,7 +187,9 @@ def test_norms_are_accumulated_in_float32_whatever_the_weights() -> None:
 
 def test_head_reads_one_token_of_each_prompt() -> None:
     opened, seen = tiny.opened("gpt2"), []
-    handle = opened.model.lm_head.register_forward_pre_hook(lambda _m, args: seen.append(args[0].shape))
+    handle = opened.model.lm_head.register_forward_pre_hook(
+        lambda _m, args: seen.append(args[0].shape)
+    )
     measure_gains(opened, tiny.prompts(9, 9), decode=str)
     measure_gains(opened, tiny.prompts(9, 9))
     handle.remove()

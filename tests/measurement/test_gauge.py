@@ -1,4 +1,5 @@
-"""Changes that leave a model's function as it is: every one on every class, in float64, where clips and caps bite."""
+"""Changes that leave a model's function as it is: every one on every class, in float64, where clips
+and caps bite."""
 
 from __future__ import annotations
 
@@ -23,12 +24,15 @@ from thermostats.measurement.gauge import weights_of, with_weights
 from thermostats.measurement.gguf_files import RECORD
 
 ROUNDING = 1000
-"""An output may move by so many ε of the narrowest type that a class computes in: 2e-13 in float64, 1e-4 in float32."""
+"""An output may move by so many ε of the narrowest type that a class computes in: 2e-13 in float64,
+1e-4 in float32."""
 MOVED = 0.001
 """What does not leave an output moves it by more."""
 OTHERS = [entry.name for entry in ARCHITECTURES if entry.name not in tiny.FIRST]
 PARTS = [pytest.param(list(tiny.FIRST), id="first of each kind")]
-PARTS += [pytest.param(OTHERS[i::4], id=f"others {i + 1}", marks=pytest.mark.slow) for i in range(4)]
+PARTS += [
+    pytest.param(OTHERS[i::4], id=f"others {i + 1}", marks=pytest.mark.slow) for i in range(4)
+]
 
 
 def off(name: str, **changes: Any) -> list[str]:
@@ -47,10 +51,16 @@ def off(name: str, **changes: Any) -> list[str]:
             wrong += [] if why else [f"{name} {change}: {error!r}"]
             continue
         same = all(after.tensors[key] is weights.tensors[key] for key in weights.tensors)
-        moved = float((wide.outputs(with_weights(places, after), prompt) - before).norm() / before.norm())
-        assert moved < tolerance or moved > MOVED, f"{name} {change}: {moved:.1e} is neither rounding nor a change"
+        moved = float(
+            (wide.outputs(with_weights(places, after), prompt) - before).norm() / before.norm()
+        )
+        assert moved < tolerance or moved > MOVED, (
+            f"{name} {change}: {moved:.1e} is neither rounding nor a change"
+        )
         if (moved < tolerance and not same) == bool(why):
-            wrong.append(f"{name} {change} {changes}: moved by {moved:.1e}, entry: {why or 'allowed'}")
+            wrong.append(
+                f"{name} {change} {changes}: moved by {moved:.1e}, entry: {why or 'allowed'}"
+            )
     return wrong
 
 
@@ -61,8 +71,13 @@ def test_changes_leave_the_outputs_exactly_where_entries_allow_them(names: list[
 
 def test_clips_clamps_and_softcaps_bite_and_entries_know_of_them() -> None:
     capped = {name: changes for name in tiny.CONFIGURATIONS if (changes := wide.bites(name))}
-    assert {"olmo", "olmoe", "mpt", "gemma2", "gpt_oss", "vaultgemma", "minimax_m3_vl_text"} <= set(capped)
-    del capped["gemma3"], capped["gemma3_text"]  # their configuration has caps, and their class none
+    assert {"olmo", "olmoe", "mpt", "gemma2", "gpt_oss", "vaultgemma", "minimax_m3_vl_text"} <= set(
+        capped
+    )
+    del (
+        capped["gemma3"],
+        capped["gemma3_text"],
+    )  # their configuration has caps, and their class none
     for name, changes in capped.items():
         plain, bitten = wide.opened(name), wide.opened(name, **changes)
         prompt = tiny.inputs(plain, 9)[0]
@@ -77,7 +92,12 @@ def test_clips_clamps_and_softcaps_bite_and_entries_know_of_them() -> None:
         ("olmo", {"clip_qkv": 8.0}, "heads", "values are clipped"),
         ("mpt", {"attn_config": {"clip_qkv": 8.0}}, "heads", "values are clipped"),
         ("llama", {}, "ones", "the norms do not subtract the mean"),
-        ("gptj", {}, "readers", "the norm has a bias, and the values have none that could take it back"),
+        (
+            "gptj",
+            {},
+            "readers",
+            "the norm has a bias, and the values have none that could take it back",
+        ),
         ("gpt2", {}, "post-norm", "no norm stands behind the residual sum"),
         ("olmo", {}, "fold", "no norm with weights stands in front of readers"),
         ("qwen3_next", {}, "heads", "no block has W_V and W_O"),
@@ -137,4 +157,6 @@ def test_a_dequantised_copy_is_named_as_one(tmp_path: Path) -> None:
     tiny.opened("llama").model.save_pretrained(tmp_path)
     assert gauge.read_weights(tmp_path).notes == ()
     (tmp_path / RECORD).write_text(json.dumps({"scheme": "Q4_K_M"}))
-    assert gauge.read_weights(tmp_path).notes == (f"{tmp_path}: weights are a dequantised copy of Q4_K_M",)
+    assert gauge.read_weights(tmp_path).notes == (
+        f"{tmp_path}: weights are a dequantised copy of Q4_K_M",
+    )

@@ -1,4 +1,5 @@
-"""What changes move, as the committed table has it: measured again, and held against what columns say of themselves."""
+"""What changes move, as the committed table has it: measured again, and held against what columns
+say of themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ pytest.importorskip("transformers")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import gauge_table  # noqa: E402 - a script of the repository
+import gauge_table  # noqa: E402
 
 from thermostats.cli import listing  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402
@@ -27,15 +28,23 @@ from thermostats.tables.invariants import CLASSES, table, what_moves  # noqa: E4
 from thermostats.tables.schemas import FLOAT, FUNCTION, STORED, TABLES  # noqa: E402
 
 OTHERWISE = {
-    ("layers", "gain_sum_mlp"),  # moved by 1's that the feed-forward layer writes; those tried are attention's
-    ("layers", "read_norm"),  # moved with the scale of the stream, which the changes that are tried leave
+    (
+        "layers",
+        "gain_sum_mlp",
+    ),  # moved by 1's that the feed-forward layer writes; those tried are attention's
+    (
+        "layers",
+        "read_norm",
+    ),  # moved with the scale of the stream, which the changes that are tried leave
     ("weights", "ov_read_norm"),  # as read_norm, by which it is divided
     ("weights", "balanced_norm"),  # W_O times c before a norm moves both; their ratio not
 }
 MEASURED = ("layers", "outputs", "weights", "attention", "transitions")
 
 
-@pytest.mark.parametrize(("name", "how"), [("r03-1", "W_V × 8 and W_O / 8 in every block"), ("r07-5", "block 8")])
+@pytest.mark.parametrize(
+    ("name", "how"), [("r03-1", "W_V × 8 and W_O / 8 in every block"), ("r07-5", "block 8")]
+)
 def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how: str) -> None:
     _, folder, changed, changes = next(each for each in gauge_table.trained() if each[0] == name)
     chosen = tuple(change for change in changes if how in change[1])
@@ -106,7 +115,13 @@ def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
 
     folders = {path.name: path for path in shipped_models()}
     eight = partial(gauge.turn_heads, turn=gauge.scaled(8.0))
-    knob = of(before_and_after(folders["r03-1"], eight), "wv_wo_ratio", "penultimate_gain", "entropy", "trace of exact")
+    knob = of(
+        before_and_after(folders["r03-1"], eight),
+        "wv_wo_ratio",
+        "penultimate_gain",
+        "entropy",
+        "trace of exact",
+    )
     assert knob["wv_wo_ratio"] == pytest.approx((1.251, 80.077), abs=5e-4)
     assert knob["trace of exact"] == pytest.approx((44.699, 2860.72), abs=5e-3)
     for same in ("penultimate_gain", "entropy"):
@@ -118,7 +133,12 @@ def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
 
     late = partial(gauge.add_ones, amount=64.0, layer=7, spread=0.0)
     for change, gain in ((dampened, 0.612), (late, 1.815)):
-        sign = of(before_and_after(folders["r07-5"], change), "penultimate_gain", "penultimate_read_gain", "entropy")
+        sign = of(
+            before_and_after(folders["r07-5"], change),
+            "penultimate_gain",
+            "penultimate_read_gain",
+            "entropy",
+        )
         assert sign["penultimate_gain"] == pytest.approx((1.073, gain), abs=5e-4)
         for same in ("penultimate_read_gain", "entropy"):
             assert sign[same][1] == pytest.approx(sign[same][0], rel=1e-5)
@@ -135,4 +155,8 @@ def test_the_codebook_and_the_listing_say_of_what_a_column_is_a_property() -> No
     listed, columns = listing.rows_of_table("columns", None, table="layers")
     of = {row["column"]: row["of"] for row in listed}
     assert "of" in columns
-    assert (of["gain_block"], of["gain_read"], of["prompt_id"]) == ("weights as stored", "function", "")
+    assert (of["gain_block"], of["gain_read"], of["prompt_id"]) == (
+        "weights as stored",
+        "function",
+        "",
+    )

@@ -1,4 +1,5 @@
-"""A model in GGUF has the rows of the same model in safetensors; what is wrong with a file is named."""
+"""A model in GGUF has the rows of the same model in safetensors; what is wrong with a file is
+named."""
 
 from __future__ import annotations
 
@@ -29,7 +30,17 @@ from thermostats.tables import store
 
 Q8_0 = 7
 """`general.file_type` of a file whose matrices are Q8_0."""
-KEYS = {"prompt_id", "layer", "position", "estimand", "matrix", "head", "definition", "trace", "direction"}
+KEYS = {
+    "prompt_id",
+    "layer",
+    "position",
+    "estimand",
+    "matrix",
+    "head",
+    "definition",
+    "trace",
+    "direction",
+}
 
 
 @pytest.fixture
@@ -70,18 +81,26 @@ def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors
     runs = store.load("runs", data)
     for name in ("layers", "outputs", "weights", "attention", "summaries"):
         rows = store.load(name, data).merge(runs[["run_id", "model_id"]]).drop(columns="run_id")
-        first, second = (rows[rows["model_id"] == each].drop(columns="model_id") for each in ("in-gguf", "plain"))
+        first, second = (
+            rows[rows["model_id"] == each].drop(columns="model_id") for each in ("in-gguf", "plain")
+        )
         assert len(first) > 0
         if name == "weights":
             assert set(first["stored_as"]) == {"F32"}
             assert set(second["stored_as"]) == {""}
             first, second = first.drop(columns="stored_as"), second.drop(columns="stored_as")
-        keys = [label for label in first.columns if first[label].dtype == second[label].dtype and label in KEYS]
+        keys = [
+            label
+            for label in first.columns
+            if first[label].dtype == second[label].dtype and label in KEYS
+        ]
         first, second = (rows.sort_values(keys, ignore_index=True) for rows in (first, second))
         pd.testing.assert_frame_equal(first, second, rtol=1e-5)
 
 
-def test_blocks_of_eight_bits_are_their_scale_times_the_integer(tmp_path: Path, cache: Path) -> None:
+def test_blocks_of_eight_bits_are_their_scale_times_the_integer(
+    tmp_path: Path, cache: Path
+) -> None:
     made = small.model(tied=False)
     file = small.write(tmp_path / "rounded.gguf", small.tensors(made, "Q8_0"), file_type=Q8_0)
     folder = gguf_folder(file, cache)
@@ -91,7 +110,10 @@ def test_blocks_of_eight_bits_are_their_scale_times_the_integer(tmp_path: Path, 
     blocks = weights.reshape(-1, 32)
     scale = (np.abs(blocks).max(axis=1, keepdims=True) / 127).astype(np.float16).astype(np.float32)
     decoded = load_file(folder / "model.safetensors")[name]
-    assert np.abs(decoded.reshape(-1, 32) / scale - np.round(decoded.reshape(-1, 32) / scale)).max() < 1e-3
+    assert (
+        np.abs(decoded.reshape(-1, 32) / scale - np.round(decoded.reshape(-1, 32) / scale)).max()
+        < 1e-3
+    )
     bound = scale * (0.5 + 127 * 2**-11)  # half a step, and the scale's own rounding to 11 bits
     assert (np.abs(decoded.reshape(-1, 32) - blocks) <= bound).all()
     assert stated["scheme"] == "Q8_0"
@@ -100,11 +122,15 @@ def test_blocks_of_eight_bits_are_their_scale_times_the_integer(tmp_path: Path, 
     assert stated["files"] == ["rounded.gguf"]
 
 
-def test_rows_of_matrices_say_what_their_tensors_were_stored_as(tmp_path: Path, cache: Path) -> None:
+def test_rows_of_matrices_say_what_their_tensors_were_stored_as(
+    tmp_path: Path, cache: Path
+) -> None:
     held = small.tensors(small.model(tied=True), "Q8_0")
     values = small.model(tied=True).model.layers[1].self_attn.v_proj.weight.detach().numpy()
     held["blk.1.attn_v.weight"] = small.stored(values, "Q4_0")
-    rows = weights(gguf_folder(small.write(tmp_path / "m.gguf", held), cache)).set_index(["layer", "matrix", "head"])
+    rows = weights(gguf_folder(small.write(tmp_path / "m.gguf", held), cache)).set_index(
+        ["layer", "matrix", "head"]
+    )
     for (layer, matrix, _), stored in rows["stored_as"].items():
         other = {"W_V": "Q4_0", "OV": "Q8_0 Q4_0"}.get(matrix, "Q8_0") if layer == 2 else "Q8_0"
         assert stored == other, (layer, matrix)
@@ -121,11 +147,18 @@ def test_a_head_stored_twice_is_told_from_one_of_its_own(tmp_path: Path, cache: 
     ]
     assert [record(folder)["head"] for folder in folders] == ["tied, stored twice", "own", "tied"]
     counts = [
-        sum(p.numel() for p in transformers.AutoModelForCausalLM.from_pretrained(folder).parameters())
+        sum(
+            p.numel()
+            for p in transformers.AutoModelForCausalLM.from_pretrained(folder).parameters()
+        )
         for folder in folders
     ]
     assert counts == [sum(p.numel() for p in each.parameters()) for each in (tied, untied, tied)]
-    assert ["lm_head.weight" in load_file(folder / "model.safetensors") for folder in folders] == [False, True, False]
+    assert ["lm_head.weight" in load_file(folder / "model.safetensors") for folder in folders] == [
+        False,
+        True,
+        False,
+    ]
 
 
 def test_parts_and_pieces_are_read_as_one_file(tmp_path: Path, cache: Path) -> None:
@@ -137,8 +170,13 @@ def test_parts_and_pieces_are_read_as_one_file(tmp_path: Path, cache: Path) -> N
     (tmp_path / "cut").mkdir()
     third = len(content) // 3 + 1
     for i in range(3):
-        (tmp_path / "cut" / f"whole.gguf.part{i:02d}").write_bytes(content[i * third : (i + 1) * third])
-    folders = [gguf_folder(path, cache) for path in (file, split[1], tmp_path / "cut" / "whole.gguf.part02")]
+        (tmp_path / "cut" / f"whole.gguf.part{i:02d}").write_bytes(
+            content[i * third : (i + 1) * third]
+        )
+    folders = [
+        gguf_folder(path, cache)
+        for path in (file, split[1], tmp_path / "cut" / "whole.gguf.part02")
+    ]
     first, *others = (load_file(folder / "model.safetensors") for folder in folders)
     for other in others:
         assert first.keys() == other.keys()
@@ -147,7 +185,9 @@ def test_parts_and_pieces_are_read_as_one_file(tmp_path: Path, cache: Path) -> N
     assert folders[2] == folders[0]  # the same bytes are the same model
 
 
-def test_a_second_call_makes_nothing_and_another_file_of_the_name_is_made_anew(tmp_path: Path, cache: Path) -> None:
+def test_a_second_call_makes_nothing_and_another_file_of_the_name_is_made_anew(
+    tmp_path: Path, cache: Path
+) -> None:
     file = small.write(tmp_path / "small.gguf", small.tensors(small.model(tied=True)))
     folder = gguf_folder(file, cache)
     before = (folder / "model.safetensors").stat().st_mtime_ns
@@ -259,12 +299,26 @@ def test_without_a_cache_nothing_is_made(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 READ = {
-    *("block_count", "rope.freq_base", "rope.dimension_count", "attention.head_count", "attention.head_count_kv"),
+    *(
+        "block_count",
+        "rope.freq_base",
+        "rope.dimension_count",
+        "attention.head_count",
+        "attention.head_count_kv",
+    ),
     "attention.layer_norm_rms_epsilon",
 }
-"""Keys of a Llama that transformers makes its configuration of, so that the file is the model that they say."""
+"""Keys of a Llama that transformers makes its configuration of, so that the file is the model that
+they say."""
 CHANGE_NO_NUMBER = {
-    *("vocab_size", "context_length", "embedding_length", "feed_forward_length", "expert_count", "ssm.inner_size"),
+    *(
+        "vocab_size",
+        "context_length",
+        "embedding_length",
+        "feed_forward_length",
+        "expert_count",
+        "ssm.inner_size",
+    ),
     *("expert_feed_forward_length", "expert_shared_feed_forward_length"),
     *("rope.scaling.finetuned", "decoder_start_token_id"),
 }
@@ -274,11 +328,17 @@ CHANGE_NO_NUMBER = {
 def keys_of(group: type) -> list[str]:
     """Every key of an architecture that the package gguf names, without the architecture."""
     named = [each for name, each in vars(group).items() if not name.startswith("_")]
-    own = [each.format(arch="", dense="dense_2")[1:] for each in named if isinstance(each, str) and "{arch}" in each]
+    own = [
+        each.format(arch="", dense="dense_2")[1:]
+        for each in named
+        if isinstance(each, str) and "{arch}" in each
+    ]
     return own + [key for each in named if isinstance(each, type) for key in keys_of(each)]
 
 
-def test_every_key_of_an_architecture_is_read_or_refused_by_its_name(tmp_path: Path, cache: Path) -> None:
+def test_every_key_of_an_architecture_is_read_or_refused_by_its_name(
+    tmp_path: Path, cache: Path
+) -> None:
     keys = keys_of(gguf.Keys)
     assert len(keys) > 90
     assert {*READ, *CHANGE_NO_NUMBER, "rope.scaling.factor", "attn_logit_softcapping"} <= set(keys)
@@ -297,7 +357,9 @@ def test_every_key_of_an_architecture_is_read_or_refused_by_its_name(tmp_path: P
 
 def test_keys_that_change_no_number_leave_the_model_as_it_is(tmp_path: Path, cache: Path) -> None:
     held = small.tensors(small.model(tied=True))
-    plain = load_file(gguf_folder(small.write(tmp_path / "m.gguf", held), cache) / "model.safetensors")
+    plain = load_file(
+        gguf_folder(small.write(tmp_path / "m.gguf", held), cache) / "model.safetensors"
+    )
     widths = {"vocab_size", "embedding_length", "feed_forward_length"}
     stating: dict[str, object] = {f"llama.{key}": 16 for key in CHANGE_NO_NUMBER - widths}
     usual = {"attention.key_length": 8, "attention.value_length": 8, "attention.causal": True}
@@ -313,9 +375,19 @@ def test_keys_that_change_no_number_leave_the_model_as_it_is(tmp_path: Path, cac
 @pytest.mark.parametrize(
     ("architecture", "kind", "right", "wrong"),
     [
-        ("gemma2", "Gemma2", {"attn_logit_softcapping": 50.0, "attention.sliding_window": 4096}, {}),
+        (
+            "gemma2",
+            "Gemma2",
+            {"attn_logit_softcapping": 50.0, "attention.sliding_window": 4096},
+            {},
+        ),
         ("gemma2", "Gemma2", {"attn_logit_softcapping": 50.0}, {"final_logit_softcapping": 20.0}),
-        ("gemma3", "Gemma3Text", {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4}, {"rope.scaling.factor": 8.0}),
+        (
+            "gemma3",
+            "Gemma3Text",
+            {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4},
+            {"rope.scaling.factor": 8.0},
+        ),
         ("stablelm", "StableLm", {"rope.dimension_count": 20}, {"rope.dimension_count": 80}),
         ("bloom", "Bloom", {"attention.head_count_kv": 8}, {"attention.head_count_kv": 4}),
         ("qwen3moe", "Qwen3Moe", {"expert_weights_norm": False}, {"expert_weights_norm": True}),
@@ -325,8 +397,8 @@ def test_keys_that_change_no_number_leave_the_model_as_it_is(tmp_path: Path, cac
 def test_a_key_that_transformers_does_not_read_may_say_what_its_class_does(
     architecture: str, kind: str, right: dict[str, object], wrong: dict[str, object]
 ) -> None:
-    """Defaults of the classes as their documentation states them: Gemma 2 caps at 50 and 30, StableLM rotates a quarter
-    of 80."""
+    """Defaults of the classes as their documentation states them: Gemma 2 caps at 50 and 30,
+    StableLM rotates a quarter of 80."""
     config = getattr(transformers, f"{kind}Config")().to_dict()
     made = Converted(lookup(config), config)
     stated = {f"{architecture}.{key}": value for key, value in right.items()}
@@ -334,14 +406,18 @@ def test_a_key_that_transformers_does_not_read_may_say_what_its_class_does(
     other = {f"{architecture}.{key}": value for key, value in wrong.items()}
     if other:
         with pytest.raises(UsageError, match=re.escape(next(iter(other)))):
-            check_metadata({"general.architecture": architecture, **stated, **other}, made, Path("m.gguf"))
+            check_metadata(
+                {"general.architecture": architecture, **stated, **other}, made, Path("m.gguf")
+            )
 
 
 def test_a_tokenizer_that_is_read_as_another_one_is_refused(tmp_path: Path, cache: Path) -> None:
     held = small.tensors(small.model(tied=True))
     for key, value in {"pre": "smollm", "add_bos_token": "yes"}.items():
         name = f"tokenizer.ggml.{key}"
-        assert f"{name} = {value}" in refused(small.write(tmp_path / "m.gguf", held, stating={name: value}), cache)
+        assert f"{name} = {value}" in refused(
+            small.write(tmp_path / "m.gguf", held, stating={name: value}), cache
+        )
     pieces = ["<unk>", "<s>", "</s>", "▁", *(chr(ord("a") + i) for i in range(26)), "▁a", "ab"]
     spaced = {"model": "llama", "tokens": pieces, "scores": [-float(i) for i in range(32)]}
     stating = {f"tokenizer.ggml.{key}": value for key, value in spaced.items()}

@@ -21,7 +21,7 @@ import tiny
 from thermostats.errors import UsageError
 from thermostats.measurement.hub import local_folder
 
-TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
+TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105
 COMMIT = "0" * 40
 FAULTS = {
     "none/model": study_hub.MISSING,
@@ -35,7 +35,8 @@ FAULTS = {
 }
 EXPECTED = {
     "none/model": "the hub has no such model, or it is private",
-    "gated/model": "the model is gated.*accept the conditions on https://huggingface.co/gated/model.*hf auth login",
+    "gated/model": "the model is gated.*accept the conditions on "
+    "https://huggingface.co/gated/model.*hf auth login",
     "forbidden/model": "refuses access.*403",
     "expired/model": "refuses access.*401.*hf auth login",
     "broken/model": "hub cannot be reached.*500",
@@ -110,7 +111,9 @@ def test_every_refusal_says_what_it_is_and_no_token(hub: str, tmp_path: Path) ->
 
 def test_a_server_that_breaks_off_and_never_resumes_is_given_up(hub: str, tmp_path: Path) -> None:
     """Chunks of a few bytes: data comes in each attempt, as with a large file."""
-    small = "import time; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 64\n"
+    small = (
+        "import time; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 64\n"
+    )
     ran = run(["-c", f"{small}time.sleep = lambda _: None\n{ASK}", "halfway/model"], hub, tmp_path)
     assert "restarted 3 times" in json.loads(ran.stdout)["halfway/model"], ran.stderr
     assert ran.stderr.count("Trying to resume") == 4
@@ -137,7 +140,9 @@ def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Pa
     assert TOKEN not in ran.stdout + ran.stderr
     outcomes = {row["model"]: row["status"] for row in json.loads(ran.stdout)}
     assert outcomes == {**dict.fromkeys(models, "failed"), "good/model": "measured"}
-    assert [path.suffix for path in (data / "measured").rglob("*") if path.is_file()] == [".csv"] * 3
+    assert [path.suffix for path in (data / "measured").rglob("*") if path.is_file()] == [
+        ".csv"
+    ] * 3
 
 
 def test_a_folder_that_holds_an_adapter_alone_is_named_as_such(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What a model is, not what its folder is called, decides whether it was measured; older runs are asked about once."""
+"""What a model is, not what its folder is called, decides whether it was measured; older runs are
+asked about once."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("place")
     model = small.save_model(place / "first" / "checkpoint-500")
     (place / "mine").mkdir()
-    shutil.copy(store.shipped("data") / "models.csv", place / "mine")  # without the package's rows beneath
+    shutil.copy(
+        store.shipped("data") / "models.csv", place / "mine"
+    )  # without the package's rows beneath
     measure(model, place / "mine", prompts=str(small.save_prompts(place)), what=WHAT)
     return place
 
@@ -89,18 +92,24 @@ def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
     assert "--set name=first/checkpoint-500" in str(caught.value.next_step)
     (outcome,) = execute([RunSpec(str(folder), prompts=prompts, what=WHAT)], tmp_path / "mine")
     assert (outcome.status, outcome.problem.wrong_use) == ("failed", True)
-    again = measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT, name="first/checkpoint-500")
+    again = measure(
+        folder, tmp_path / "mine", prompts=prompts, what=WHAT, name="first/checkpoint-500"
+    )
     assert set(again["run_id"]).isdisjoint(before["run_id"])
     assert set(again["model_id"]) == {"first/checkpoint-500"}
     assert abs(again["gain_block"] - before["gain_block"]).max() > 1e-3
 
 
-def test_one_model_at_several_places_is_measured_once(folder: Path, prompts: str, tmp_path: Path) -> None:
+def test_one_model_at_several_places_is_measured_once(
+    folder: Path, prompts: str, tmp_path: Path
+) -> None:
     first = measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
     moved = Path(shutil.copytree(folder, tmp_path / "backup" / folder.name))
     (tmp_path / "latest").symlink_to(folder)
     for place in (moved, tmp_path / "latest"):
-        pd.testing.assert_frame_equal(measure(place, tmp_path / "mine", prompts=prompts, what=WHAT), first)
+        pd.testing.assert_frame_equal(
+            measure(place, tmp_path / "mine", prompts=prompts, what=WHAT), first
+        )
     (done,) = execute([RunSpec(str(moved), prompts=prompts, what=WHAT)], tmp_path / "mine")
     assert done.status == "skipped"
 
@@ -109,7 +118,9 @@ def test_what_the_configuration_says_of_its_origin_does_not_count(folder: Path) 
     before = model_sha(folder)
     path = folder / "config.json"
     config = json.loads(path.read_text())
-    path.write_text(json.dumps({**config, "_name_or_path": "elsewhere", "transformers_version": "9"}, indent=7))
+    path.write_text(
+        json.dumps({**config, "_name_or_path": "elsewhere", "transformers_version": "9"}, indent=7)
+    )
     assert model_sha(folder) == before
     path.write_text(json.dumps({**config, "n_head": 4}))
     assert model_sha(folder) != before
@@ -130,7 +141,9 @@ def test_a_hash_is_that_of_the_bytes_and_kept_until_the_file_changes(
     content[-1] ^= 1
     path.write_bytes(content)
     os.utime(path, ns=(noted["seen"][2], noted["seen"][2]))
-    assert file_sha(path) == hashlib.sha256(content).hexdigest(), "neither size nor time of change was new"
+    assert file_sha(path) == hashlib.sha256(content).hexdigest(), (
+        "neither size nor time of change was new"
+    )
     note.write_text("{")
     assert file_sha(path) == hashlib.sha256(content).hexdigest()
 
@@ -146,7 +159,8 @@ def test_the_hubs_cache_names_the_hash(tmp_path: Path) -> None:
 
 
 def as_before(data: Path) -> dict[str, str]:
-    """Runs of a data folder as a version wrote them that knew no hashes of models; ids by what they were called."""
+    """Runs of a data folder as a version wrote them that knew no hashes of models; ids by what they
+    were called."""
     ids = {}
     for path in list((data / "measured" / "runs").glob("*.csv")):
         row = pd.read_csv(path, dtype=str, keep_default_na=False).iloc[0]
@@ -171,7 +185,16 @@ def before(tmp_path: Path) -> Path:
 
 
 def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: str) -> None:
-    call = ["measure", str(folder), "--data", str(before), "--prompts", prompts, "--what", ",".join(WHAT)]
+    call = [
+        "measure",
+        str(folder),
+        "--data",
+        str(before),
+        "--prompts",
+        prompts,
+        "--what",
+        ",".join(WHAT),
+    ]
     refused = CliRunner().invoke(app, call)
     assert refused.exit_code == 2
     assert "--set older=same" in refused.stderr
@@ -186,12 +209,18 @@ def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: st
         measure(folder, before, prompts=prompts, what=WHAT)
 
 
-def test_older_runs_of_which_tables_lack_are_completed_once_confirmed(before: Path, folder: Path, prompts: str) -> None:
+def test_older_runs_of_which_tables_lack_are_completed_once_confirmed(
+    before: Path, folder: Path, prompts: str
+) -> None:
     old = {path.stem for path in (before / "measured" / "layers").iterdir()}
     with pytest.raises(UsageError, match="older than the hash"):
         measure(folder, before, prompts=prompts, what=("gains", "outputs"))
     rows = measure(folder, before, prompts=prompts, what=("gains", "outputs"), older="same")
-    assert set(rows["run_id"]) == old == {path.stem for path in (before / "measured" / "outputs").iterdir()}
+    assert (
+        set(rows["run_id"])
+        == old
+        == {path.stem for path in (before / "measured" / "outputs").iterdir()}
+    )
 
 
 @pytest.mark.parametrize("recorded", ["c" * 40, "d" * 40, ""])
@@ -214,7 +243,9 @@ def test_an_older_run_of_the_same_commit_stands(recorded: str, tmp_path: Path) -
         assert confirmed["run_id"] == old["run_id"] == answered[0]
 
 
-def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path, prompts: str) -> None:
+def test_older_runs_that_are_measured_again_give_way(
+    before: Path, folder: Path, prompts: str
+) -> None:
     assert len(older(before)) == 1
     assert "2 runs do not state" in older(before)[0]
     old = {path.stem for path in (before / "measured" / "layers").iterdir()}
@@ -229,7 +260,9 @@ def test_older_runs_that_are_measured_again_give_way(before: Path, folder: Path,
 @pytest.mark.slow
 def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> None:
     models = store.read_typed(before / "models.csv", "models")
-    models = models[models["model_id"] == "checkpoint-500"].assign(architecture="modernbert", gated_mlp=False)
+    models = models[models["model_id"] == "checkpoint-500"].assign(
+        architecture="modernbert", gated_mlp=False
+    )
     store.save(models, "models", before / "models.csv")
     (before / folders.MARK).write_text(f"schema = {folders.SCHEMA}\n")
     sentences = [line for line in older(before) if "gated_mlp" in line]
@@ -241,18 +274,28 @@ def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> Non
     assert (checked.exit_code, sentences[0] in checked.stderr) == (0, True)
 
 
-def test_check_names_what_a_switch_of_the_configuration_changed(before: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    switched = {"chunk_size_feed_forward": 2, "rope_scaling": {"type": "longrope"}, "num_hidden_layers": 1}
+def test_check_names_what_a_switch_of_the_configuration_changed(
+    before: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    switched = {
+        "chunk_size_feed_forward": 2,
+        "rope_scaling": {"type": "longrope"},
+        "num_hidden_layers": 1,
+    }
     monkeypatch.setattr("thermostats.measurement.versions._config", lambda *_: switched)
     text = "\n".join(older(before))
     gains = next(path.stem for path in (before / "measured" / "layers").iterdir())
     assert text.count(f"run {gains}:") == 3
     assert all(word in text for word in ("chunk_size_feed_forward", "longest prompt", "one block"))
-    monkeypatch.setattr("thermostats.measurement.versions._config", lambda *_: {"chunk_size_feed_forward": 0})
+    monkeypatch.setattr(
+        "thermostats.measurement.versions._config", lambda *_: {"chunk_size_feed_forward": 0}
+    )
     assert "run " not in "".join(older(before)).replace("runs do not", "")
 
 
-def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(prompts: str, tmp_path: Path) -> None:
+def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(
+    prompts: str, tmp_path: Path
+) -> None:
     for path in (tmp_path / "mine" / "measured").rglob("*.csv"):
         path.unlink()
     deeper = small.save_model(tmp_path / "second" / "checkpoint-500", n_layer=5)
@@ -261,14 +304,18 @@ def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(prompts: str
     assert "n_layers 3 in the tables, 5 here" in str(caught.value.got)
 
 
-def test_a_model_that_is_gone_is_finished_by_its_name(folder: Path, prompts: str, tmp_path: Path) -> None:
+def test_a_model_that_is_gone_is_finished_by_its_name(
+    folder: Path, prompts: str, tmp_path: Path
+) -> None:
     shutil.rmtree(folder)
     spec = RunSpec("checkpoint-500", prompts=prompts, what=WHAT, download=False)
     (outcome,) = execute([spec], tmp_path / "mine")
     assert (outcome.status, len(outcome.finished)) == ("skipped", 2), outcome.problem.reason
 
 
-def test_a_model_in_memory_that_changed_is_another_and_the_first_is_kept(prompts: str, tmp_path: Path) -> None:
+def test_a_model_in_memory_that_changed_is_another_and_the_first_is_kept(
+    prompts: str, tmp_path: Path
+) -> None:
     folder = small.save_model(tmp_path / "m")
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -279,4 +326,6 @@ def test_a_model_in_memory_that_changed_is_another_and_the_first_is_kept(prompts
     assert set(first["revision"]).isdisjoint(second["revision"])
     with torch.no_grad():
         model.transformer.h[1].mlp.c_proj.weight.div_(2)
-    pd.testing.assert_frame_equal(measure(model, tokenizer, tmp_path / "mine", prompts=prompts, what=WHAT), first)
+    pd.testing.assert_frame_equal(
+        measure(model, tokenizer, tmp_path / "mine", prompts=prompts, what=WHAT), first
+    )

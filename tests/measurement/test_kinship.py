@@ -1,4 +1,5 @@
-"""Distances of weights and angles of spectra: closed forms, and a lineage of trainings got back from its weights."""
+"""Distances of weights and angles of spectra: closed forms, and a lineage of trainings got back
+from its weights."""
 
 from __future__ import annotations
 
@@ -37,9 +38,13 @@ STEPS = 12
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Two models drawn at random, and what comes of them by training, each on a sequence of its own."""
+    """Two models drawn at random, and what comes of them by training, each on a sequence of its
+    own."""
     folder = tmp_path_factory.mktemp("lineage")
-    made = {"base": small.save_model(folder / "base", seed=1), "other": small.save_model(folder / "other", seed=2)}
+    made = {
+        "base": small.save_model(folder / "base", seed=1),
+        "other": small.save_model(folder / "other", seed=2),
+    }
     for number, (name, parent) in enumerate(PARENTS.items()):
         made[name] = tuned(made[parent], folder / name, seed=10 + number)
     return made
@@ -61,7 +66,9 @@ def test_a_distance_is_that_of_numpy_on_the_files(trained: dict[str, Path]) -> N
     names = ["base", "left", "a"]
     d = thermostats.weight_distances({name: trained[name] for name in names})
     flat = [
-        np.concatenate([x.ravel() for _, x in sorted(load_file(trained[n] / "model.safetensors").items())])
+        np.concatenate(
+            [x.ravel() for _, x in sorted(load_file(trained[n] / "model.safetensors").items())]
+        )
         for n in names
     ]
     w = np.array(flat, dtype=np.float64)
@@ -77,19 +84,24 @@ def test_a_lineage_of_trainings_is_got_back_from_the_weights(trained: dict[str, 
     found = thermostats.neighbour_joining(thermostats.weight_distances(trained))
     table = recovered(thermostats.tree(LINEAGE), found, list(trained))
     assert table["recovered"].tolist() == [True] * len(table) and len(table) == 3
-    nearest = thermostats.weight_distances({name: trained[name] for name in ("base", "other", "a")})["a"].drop("a")
+    nearest = thermostats.weight_distances(
+        {name: trained[name] for name in ("base", "other", "a")}
+    )["a"].drop("a")
     assert nearest.idxmin() == "base"
 
 
 def test_an_angle_by_hand() -> None:
-    """One head, two blocks: W_O and Frobenius norms are the same, spectral norms of W_V (1, 1) and (1, 0)."""
+    """One head, two blocks: W_O and Frobenius norms are the same, spectral norms of W_V (1, 1) and
+    (1, 0)."""
     rows = [
         (model, layer, matrix, "1", norm if matrix == "W_V" else 1.0, 1.0)
         for model, norms in (("p", (1.0, 1.0)), ("q", (1.0, 0.0)))
         for layer, norm in enumerate(norms, 1)
         for matrix in ("W_V", "W_O")
     ]
-    table = pd.DataFrame(rows, columns=["model_id", "layer", "matrix", "head", "spectral_norm", "frobenius_norm"])
+    table = pd.DataFrame(
+        rows, columns=["model_id", "layer", "matrix", "head", "spectral_norm", "frobenius_norm"]
+    )
     line = np.linspace(1, 0, 16)  # read at 16 depths
     cosine = (3 + line.sum() / np.linalg.norm(line) / 4) / 4
     assert thermostats.spectral_angles(table).loc["p", "q"] == pytest.approx(np.arccos(cosine))
@@ -100,12 +112,15 @@ def test_an_angle_by_hand() -> None:
 
 
 def test_heads_for_a_task_are_left_out_and_named(trained: dict[str, Path], tmp_path: Path) -> None:
-    """A classifier stores its body under the same names, without the language model's head, and with one of its own."""
+    """A classifier stores its body under the same names, without the language model's head, and
+    with one of its own."""
     body = transformers.GPT2Model.from_pretrained(trained["a"])
     body.save_pretrained(tmp_path / "body")
     folders = {name: trained[name] for name in ("base", "left", "b")}
     bare = thermostats.weight_distances({**folders, "a": tmp_path / "body"})
-    pd.testing.assert_frame_equal(bare, thermostats.weight_distances({**folders, "a": trained["a"]}))
+    pd.testing.assert_frame_equal(
+        bare, thermostats.weight_distances({**folders, "a": trained["a"]})
+    )
     classifier = transformers.GPT2ForSequenceClassification.from_pretrained(trained["a"])
     classifier.save_pretrained(tmp_path / "classifier")
     headed = thermostats.weight_distances({**folders, "a": tmp_path / "classifier"})
@@ -116,19 +131,30 @@ def test_heads_for_a_task_are_left_out_and_named(trained: dict[str, Path], tmp_p
 
 def test_squared_steps_add_along_a_lineage(trained: dict[str, Path]) -> None:
     """From a to c by left, base and right: four trainings, each on its own words."""
-    d = thermostats.weight_distances({name: trained[name] for name in ("a", "left", "base", "right", "c")})
-    steps = sum(d.loc[a, b] for a, b in (("a", "left"), ("left", "base"), ("base", "right"), ("right", "c")))
+    d = thermostats.weight_distances(
+        {name: trained[name] for name in ("a", "left", "base", "right", "c")}
+    )
+    steps = sum(
+        d.loc[a, b] for a, b in (("a", "left"), ("left", "base"), ("base", "right"), ("right", "c"))
+    )
     assert d.loc["a", "c"] == pytest.approx(steps, rel=0.35)
     assert d.loc["a", "c"] > max(d.loc["a", "left"], d.loc["a", "base"])
 
 
-def test_angles_do_not_change_with_size_and_see_the_shape_of_spectra(trained: dict[str, Path]) -> None:
+def test_angles_do_not_change_with_size_and_see_the_shape_of_spectra(
+    trained: dict[str, Path],
+) -> None:
     base = weights(trained["base"]).assign(model_id="base")
     larger = base.assign(
-        model_id="larger", spectral_norm=3 * base["spectral_norm"], frobenius_norm=5 * base["frobenius_norm"]
+        model_id="larger",
+        spectral_norm=3 * base["spectral_norm"],
+        frobenius_norm=5 * base["frobenius_norm"],
     )
     steeper = base.assign(model_id="steeper", spectral_norm=base["spectral_norm"] * base["layer"])
     angles = thermostats.spectral_angles(pd.concat([base, larger, steeper], ignore_index=True))
-    assert angles.loc["base", "larger"] == pytest.approx(0.0, abs=1e-7) and angles.loc["base", "steeper"] > 0.1
+    assert (
+        angles.loc["base", "larger"] == pytest.approx(0.0, abs=1e-7)
+        and angles.loc["base", "steeper"] > 0.1
+    )
     np.testing.assert_array_equal(angles, angles.T)
     assert not np.diagonal(angles).any()

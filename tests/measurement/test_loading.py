@@ -37,7 +37,9 @@ WORDS = ("[UNK]", "<s>", "</s>", "the", "cat", "sat")
 
 
 def write_tokenizer(folder: Path, template: str = "<s> $A") -> None:
-    plain = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token=WORDS[0]))
+    plain = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({w: i for i, w in enumerate(WORDS)}, unk_token=WORDS[0])
+    )
     plain.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     plain.post_processor = tokenizers.processors.TemplateProcessing(
         single=template, special_tokens=[("<s>", 1), ("</s>", 2)]
@@ -75,7 +77,10 @@ def test_weights_are_those_of_the_file_in_every_precision(folder: Path) -> None:
     for dtype in ("float32", "bfloat16", "float16"):
         loaded = opened(folder, dtype=dtype)
         state = loaded.decoder.model.state_dict()
-        assert all(torch.equal(state[name], tensor.to(getattr(torch, dtype))) for name, tensor in stored.items())
+        assert all(
+            torch.equal(state[name], tensor.to(getattr(torch, dtype)))
+            for name, tensor in stored.items()
+        )
         assert loaded.device == "cpu" and not loaded.decoder.model.training
 
 
@@ -83,7 +88,10 @@ def test_model_spread_by_a_device_map(folder: Path) -> None:
     pytest.importorskip("accelerate")
     prompts = [TokenisedPrompt("a", (1, 3, 4, 5)), TokenisedPrompt("b", (1, 3))]
     plain, spread = opened(folder), opened(folder, device_map="auto")
-    here, there = measure_gains(plain.decoder, prompts).layers, measure_gains(spread.decoder, prompts).layers
+    here, there = (
+        measure_gains(plain.decoder, prompts).layers,
+        measure_gains(spread.decoder, prompts).layers,
+    )
     pd.testing.assert_frame_equal(there, here, rtol=1e-5, check_exact=not torch.cuda.is_available())
     parts = {
         "model.embed_tokens": "cpu",
@@ -101,15 +109,23 @@ def test_model_spread_by_a_device_map(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("model.layers.1.mlp.up_proj.weight"), r"1 missing \(model\.layers\.1\.mlp\.up_proj\.weight\)"),
-        (lambda t: t.update({"model.layers.9.x": torch.zeros(2)}), r"1 unexpected \(model\.layers\.9\.x\)"),
+        (
+            lambda t: t.pop("model.layers.1.mlp.up_proj.weight"),
+            r"1 missing \(model\.layers\.1\.mlp\.up_proj\.weight\)",
+        ),
+        (
+            lambda t: t.update({"model.layers.9.x": torch.zeros(2)}),
+            r"1 unexpected \(model\.layers\.9\.x\)",
+        ),
         (
             lambda t: t.update({"model.norm.weight": torch.zeros(7)}),
             r"1 of another shape \(model\.norm\.weight: file \(7,\), configuration \(32,\)\)",
         ),
     ],
 )
-def test_weights_and_configuration_that_disagree(folder: Path, change: Callable[..., Any], message: str) -> None:
+def test_weights_and_configuration_that_disagree(
+    folder: Path, change: Callable[..., Any], message: str
+) -> None:
     rewrite(folder, change)
     with pytest.raises(DataError, match=f"weights and configuration disagree.*{message}"):
         opened(folder)
@@ -181,11 +197,15 @@ def test_a_prefix_of_all_names_in_the_files_is_named(prefix: str, folder: Path) 
     path = folder / "model.safetensors"
     tensors = {f"{prefix}{name}": tensor for name, tensor in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})
-    with pytest.raises(DataError, match=rf"all names in the files begin with '{prefix}'.*model\._orig_mod"):
+    with pytest.raises(
+        DataError, match=rf"all names in the files begin with '{prefix}'.*model\._orig_mod"
+    ):
         opened(folder)
 
 
-def test_a_prompt_of_the_beginning_token_alone_is_found_behind_the_one_in_front(folder: Path) -> None:
+def test_a_prompt_of_the_beginning_token_alone_is_found_behind_the_one_in_front(
+    folder: Path,
+) -> None:
     words = opened(folder).tokenizer
     assert words("<s>")["input_ids"] == [1, 1]
     with pytest.raises(UsageError, match=r"there twice \(prompt b\).*remove the prompt"):
@@ -229,7 +249,9 @@ HEADLESS = {
 
 
 @pytest.mark.parametrize("kind", HEADLESS)
-def test_a_decoder_without_its_head_is_measured_as_plain_hooks_see_it(kind: str, folder: Path, tmp_path: Path) -> None:
+def test_a_decoder_without_its_head_is_measured_as_plain_hooks_see_it(
+    kind: str, folder: Path, tmp_path: Path
+) -> None:
     name, place, changes = HEADLESS[kind]
     config = tiny.build("gpt2" if name.startswith("GPT2") else "llama").config
     for key, value in changes.items():
@@ -238,28 +260,44 @@ def test_a_decoder_without_its_head_is_measured_as_plain_hooks_see_it(kind: str,
     path = tmp_path / "headless"
     model.save_pretrained(path)
     write_tokenizer(path)
-    rows = measure(str(path), tmp_path / "data", prompts=["the cat sat", "cat"], what=["weights", "gains", "attention"])
+    rows = measure(
+        str(path),
+        tmp_path / "data",
+        prompts=["the cat sat", "cat"],
+        what=["weights", "gains", "attention"],
+    )
     row = store.load("models", tmp_path / "data").set_index("model_id").loc["headless"]
     runs = store.load("runs", tmp_path / "data")
     runs = set(runs.loc[runs["model_id"] == "headless", "run_id"])
     weights = store.load("weights", tmp_path / "data")
     weights = weights[weights["run_id"].isin(runs) & (weights["layer"] == 0)]
     base = transformers.AutoModel.from_pretrained(path)
-    assert (row["modality"], row["n_params"]) == ("decoder", sum(p.numel() for p in base.parameters()))
+    assert (row["modality"], row["n_params"]) == (
+        "decoder",
+        sum(p.numel() for p in base.parameters()),
+    )
     assert set(weights["matrix"]) == {"embedding"}
     norms: list[float] = []
     for block in base.get_submodule(place):
-        block.register_forward_pre_hook(lambda _module, args: norms.append(float(args[0][0, -1].double().norm())))
+        block.register_forward_pre_hook(
+            lambda _module, args: norms.append(float(args[0][0, -1].double().norm()))
+        )
         last = block
     last.register_forward_hook(
-        lambda _m, _a, x: norms.append(float((x if isinstance(x, torch.Tensor) else x[0])[0, -1].double().norm()))
+        lambda _m, _a, x: norms.append(
+            float((x if isinstance(x, torch.Tensor) else x[0])[0, -1].double().norm())
+        )
     )
     for prompt, ids in {"p001": [1, 3, 4, 5], "p002": [1, 4]}.items():
         norms.clear()
         with torch.no_grad():
             base(input_ids=torch.tensor([ids]))
-        measured = rows[(rows["prompt_id"] == prompt) & (rows["position"] == "last")].sort_values("layer")
-        assert measured["gain_block"].tolist() == pytest.approx([b / a for a, b in itertools.pairwise(norms)], rel=1e-5)
+        measured = rows[(rows["prompt_id"] == prompt) & (rows["position"] == "last")].sort_values(
+            "layer"
+        )
+        assert measured["gain_block"].tolist() == pytest.approx(
+            [b / a for a, b in itertools.pairwise(norms)], rel=1e-5
+        )
     with pytest.raises(UsageError, match=r"none of the requested quantities: got outputs"):
         measure(str(path), tmp_path / "data", prompts=["the cat sat"], what="outputs")
 
@@ -276,9 +314,26 @@ def test_a_decoder_that_lost_its_head_is_still_refused(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "headless"),
     [
-        *[(name, True) for name in ("MistralModel", "LlamaForSequenceClassification", "LLMForSequenceRegression")],
-        *[(name, True) for name in ("Qwen2ForRewardModel", "Qwen2ForTokenClassification", "InternLM2ForRewardModel")],
-        *[(name, False) for name in ("GPT2LMHeadModel", "GPT2DoubleHeadsModel", "LlamaForCausalLM")],
+        *[
+            (name, True)
+            for name in (
+                "MistralModel",
+                "LlamaForSequenceClassification",
+                "LLMForSequenceRegression",
+            )
+        ],
+        *[
+            (name, True)
+            for name in (
+                "Qwen2ForRewardModel",
+                "Qwen2ForTokenClassification",
+                "InternLM2ForRewardModel",
+            )
+        ],
+        *[
+            (name, False)
+            for name in ("GPT2LMHeadModel", "GPT2DoubleHeadsModel", "LlamaForCausalLM")
+        ],
         *[(name, False) for name in ("Qwen3VLForConditionalGeneration", "BertForMaskedLM")],
     ],
 )

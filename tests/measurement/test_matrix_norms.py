@@ -51,10 +51,14 @@ def test_a_drawn_spectrum_is_off_by_less_than_a_millionth(name):
         assert result.spectral == pytest.approx(values.max(), rel=1e-6)
         assert result.frobenius == pytest.approx(np.linalg.norm(values), rel=1e-6)
         narrow = W.astype(np.float32)
-        assert spectra.norms(narrow).spectral == pytest.approx(np.linalg.norm(narrow.astype(np.float64), 2), rel=1e-6)
+        assert spectra.norms(narrow).spectral == pytest.approx(
+            np.linalg.norm(narrow.astype(np.float64), 2), rel=1e-6
+        )
 
 
-@pytest.mark.parametrize("shape", [(200, 200), (70, 400), (400, 70), (1, 50), (50, 1), (3, 2), (1, 1)])
+@pytest.mark.parametrize(
+    "shape", [(200, 200), (70, 400), (400, 70), (1, 50), (50, 1), (3, 2), (1, 1)]
+)
 def test_random_matrices_against_the_dense_svd(shape):
     for seed in range(10):
         W = np.random.default_rng(seed).standard_normal(shape)
@@ -62,13 +66,17 @@ def test_random_matrices_against_the_dense_svd(shape):
             wide = stored.astype(np.float64)
             result = spectra.norms(stored)
             assert result.spectral == pytest.approx(np.linalg.norm(wide, 2), rel=5e-7)
-            assert result.stable_rank == pytest.approx((np.linalg.norm(wide) / np.linalg.norm(wide, 2)) ** 2, rel=2e-6)
+            assert result.stable_rank == pytest.approx(
+                (np.linalg.norm(wide) / np.linalg.norm(wide, 2)) ** 2, rel=2e-6
+            )
 
 
 def test_no_convergence_falls_back_to_the_dense_gram(monkeypatch):
     monkeypatch.setattr(spectra, "RESTARTS", 1)
     for shape in ((200, 90), (90, 200)):
-        W = with_singular_values(np.linspace(1, 0.99, 90), np.random.default_rng(0), *shape).astype(np.float32)
+        W = with_singular_values(np.linspace(1, 0.99, 90), np.random.default_rng(0), *shape).astype(
+            np.float32
+        )
         result = spectra.norms(W)
         assert result.bound == 0.0
         assert result.spectral == pytest.approx(np.linalg.norm(W.astype(float), 2), rel=1e-9)
@@ -80,7 +88,9 @@ def test_stored_halves_are_measured_as_the_numbers_they_are(monkeypatch, residen
     monkeypatch.setattr(spectra, "RESIDENT_BYTES", resident)
     monkeypatch.setattr(spectra, "BLOCK_BYTES", 10_000)
     W = np.random.default_rng(1).standard_normal((150, 120)).astype(np.float32)
-    stored = W.astype(np.float16) if kind == "float16" else (W.view(np.uint32) >> 16).astype(np.uint16)
+    stored = (
+        W.astype(np.float16) if kind == "float16" else (W.view(np.uint32) >> 16).astype(np.uint16)
+    )
     numbers = spectra.decode(stored).astype(np.float64)
     for view in (stored, stored.T, stored[:, 40:80], stored.T[30:]):
         assert spectra.resident(view).shape == view.shape

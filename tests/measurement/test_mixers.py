@@ -1,4 +1,5 @@
-"""Models in which something else stands in attention's place: rows from end to end, and what they have none of."""
+"""Models in which something else stands in attention's place: rows from end to end, and what they
+have none of."""
 
 from __future__ import annotations
 
@@ -39,12 +40,17 @@ def saved(name: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("name", "attending"),
-    [("jamba", (2,)), *(pytest.param(name, (), marks=pytest.mark.slow) for name in ("mamba", "qwen3_next"))],
+    [
+        ("jamba", (2,)),
+        *(pytest.param(name, (), marks=pytest.mark.slow) for name in ("mamba", "qwen3_next")),
+    ],
 )
 def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
     name: str, attending: tuple[int, ...], tmp_path: Path, data: Path
 ) -> None:
-    spec = RunSpec(str(saved(name, tmp_path / name)), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
+    spec = RunSpec(
+        str(saved(name, tmp_path / name)), prompts=str(small.save_prompts(tmp_path)), heritage="Us"
+    )
     (first,) = execute([spec], data)
     assert first.status == "measured", first.problem.reason
     assert store.check(data)["runs"] == 2
@@ -59,9 +65,13 @@ def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
     assert again.status == "skipped"
 
 
-def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(tmp_path: Path, data: Path) -> None:
+def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(
+    tmp_path: Path, data: Path
+) -> None:
     folder = saved("mamba", tmp_path / "mamba")
-    (done,) = execute([RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("gains",))], data)
+    (done,) = execute(
+        [RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("gains",))], data
+    )
     assert done.status == "measured", done.problem.reason
     row = store.load("models", data).set_index("model_id").loc["mamba"]
     assert (row[["n_heads", "n_kv_heads", "d_head", "d_ff"]] == 0).all()

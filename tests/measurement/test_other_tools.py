@@ -1,4 +1,5 @@
-"""Other tools held against the same model: an adapter's faults are named, a tool that cannot is refused in words."""
+"""Other tools held against the same model: an adapter's faults are named, a tool that cannot is
+refused in words."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def read_rightly(places: Decoder, ids: Tensor) -> list[Read]:
     """A tool that reads what we read, its tensors with a dimension for the batch."""
     seen = read_activations(places, {"input_ids": ids})
     return [
-        {name: torch.from_numpy(each[name]).unsqueeze(0) for name in PLACES if name in each} for each in seen.blocks
+        {name: torch.from_numpy(each[name]).unsqueeze(0) for name in PLACES if name in each}
+        for each in seen.blocks
     ]
 
 
@@ -69,13 +71,20 @@ def test_a_right_tool_holds_and_agrees(name: str, use_tool: Callable[..., None])
     assert proof.passed
     assert set(find_states(proof).values()) == {HOLDS}
     assert proof.tool is not None and {each.state for each in proof.tool.agreement} == {HOLDS}
-    assert proof.badge == f"nnterp 9.9 holds and agrees (float32, transformers {proof.transformers})"
+    assert (
+        proof.badge == f"nnterp 9.9 holds and agrees (float32, transformers {proof.transformers})"
+    )
 
 
 def add_residual(seen: list[Read]) -> list[Read]:
     """BLOOM's modules as they are called: what they return holds the stream."""
     return [
-        {**each, "attention_write": each["attention_write"] + each["x_in"], "mlp_write": each["x_out"]} for each in seen
+        {
+            **each,
+            "attention_write": each["attention_write"] + each["x_in"],
+            "mlp_write": each["x_out"],
+        }
+        for each in seen
     ]
 
 
@@ -90,12 +99,23 @@ def hand_out_less(seen: list[Read]) -> list[Read]:
 @pytest.mark.parametrize(
     ("name", "fault", "identity", "says", "differs"),
     [
-        ("bloom", add_residual, "residual", "both writes hold the residual", {"attention_write", "mlp_write"}),
+        (
+            "bloom",
+            add_residual,
+            "residual",
+            "both writes hold the residual",
+            {"attention_write", "mlp_write"},
+        ),
         ("llama", step_back, "states", "the state is off by one block", {"x_out"}),
     ],
 )
 def test_faults_of_a_tool_are_named(
-    name: str, fault: Fault, identity: str, says: str, differs: set[str], use_tool: Callable[..., None]
+    name: str,
+    fault: Fault,
+    identity: str,
+    says: str,
+    differs: set[str],
+    use_tool: Callable[..., None],
 ) -> None:
     use_tool(fault)
     proof = hold(name)
@@ -107,7 +127,8 @@ def test_faults_of_a_tool_are_named(
 
 
 def test_a_write_without_the_factor_of_its_class_fails(use_tool: Callable[..., None]) -> None:
-    """Granite multiplies both writes; our entry names the factor, a tool hands out what is written."""
+    """Granite multiplies both writes; our entry names the factor, a tool hands out what is
+    written."""
     use_tool()
     proof = hold("granite")
     assert proof.tool is not None
@@ -126,7 +147,10 @@ def test_what_a_tool_does_not_hand_out_is_not_covered(use_tool: Callable[..., No
         "order",
         "heads",
     }
-    assert {each.name for each in proof.tool.agreement if each.state == OPEN} == set(PLACES) - {"x_in", "x_out"}
+    assert {each.name for each in proof.tool.agreement if each.state == OPEN} == set(PLACES) - {
+        "x_in",
+        "x_out",
+    }
     names = [row["name"] for row in proving.list_rows(proof)]
     assert names[-len(PLACES) :] == list(PLACES.values())
 
@@ -151,7 +175,9 @@ def test_a_tool_that_fails_is_refused_in_words(use_tool: Callable[..., None]) ->
         raise KeyError("no such architecture")
 
     use_tool(fail)
-    with pytest.raises(UsageError, match=r"cannot read a model of this class \(LlamaForCausalLM\): got KeyError"):
+    with pytest.raises(
+        UsageError, match=r"cannot read a model of this class \(LlamaForCausalLM\): got KeyError"
+    ):
         hold("llama")
 
 
@@ -162,13 +188,17 @@ def test_a_tool_that_does_not_load_is_refused_in_words(use_tool: Callable[..., N
         raise ModuleNotFoundError("No module named 'nnsight.intervention.tracing'")
 
     use_tool(fail)
-    with pytest.raises(UsageError, match=r"nnterp does not load with .*: got No module named 'nnsight"):
+    with pytest.raises(
+        UsageError, match=r"nnterp does not load with .*: got No module named 'nnsight"
+    ):
         hold("llama")
 
 
 def test_a_model_of_images_is_refused(use_tool: Callable[..., None]) -> None:
     use_tool()
-    with pytest.raises(UsageError, match="nnterp is given token ids alone: got a model that reads image"):
+    with pytest.raises(
+        UsageError, match="nnterp is given token ids alone: got a model that reads image"
+    ):
         hold("vit")
 
 
@@ -178,7 +208,9 @@ def test_a_tool_that_is_not_installed_is_refused_in_words(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(other_tools, "version", lack)
     for name, tool in TOOLS.items():
-        with pytest.raises(UsageError, match=rf"{name} is not installed .* Next: {tool.install_line}"):
+        with pytest.raises(
+            UsageError, match=rf"{name} is not installed .* Next: {tool.install_line}"
+        ):
             prove(tiny.build("llama"), tool=name)
     with pytest.raises(UsageError, match=r"no adapter for such a tool .* did you mean nnterp"):
         prove(tiny.build("llama"), tool="nnterpp")

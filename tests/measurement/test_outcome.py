@@ -10,7 +10,18 @@ from thermostats.cli.options import exit_code, with_option
 from thermostats.errors import DataError, TransientError, UsageError
 from thermostats.measurement.spec import Cost, Outcome, Problem, RunSpec, failed, lost
 
-ROW = ("model", "status", "revision", "runs", "finished", "rows", "n_params", "gigabytes", "disk", "seconds")
+ROW = (
+    "model",
+    "status",
+    "revision",
+    "runs",
+    "finished",
+    "rows",
+    "n_params",
+    "gigabytes",
+    "disk",
+    "seconds",
+)
 ROW += ("differences", "reason", "wrong_use", "again", "attempts")
 
 
@@ -22,17 +33,28 @@ def outcome_of(error: Exception) -> Outcome:
 
 
 def test_the_row_is_flat() -> None:
-    cost, problem = Cost(2.5, 1.0, 3.0), Problem("no room", again=True, options=("--set", "token_budget=512"))
+    cost, problem = (
+        Cost(2.5, 1.0, 3.0),
+        Problem("no room", again=True, options=("--set", "token_budget=512")),
+    )
     row = Outcome("lab/a", "failed", runs=("x",), cost=cost, problem=problem).row()
     assert tuple(row) == ROW
     assert (row["gigabytes"], row["disk"], row["seconds"]) == (2.5, 1.0, 3.0)
-    assert (row["reason"], row["wrong_use"], row["again"], row["runs"]) == ("no room", False, True, ("x",))
+    assert (row["reason"], row["wrong_use"], row["again"], row["runs"]) == (
+        "no room",
+        False,
+        True,
+        ("x",),
+    )
 
 
 @pytest.mark.parametrize(
     ("error", "command"),
     [
-        (UsageError("x", options=("--prompts", "images")), "thermostats measure lab/a --prompts images --lab Us"),
+        (
+            UsageError("x", options=("--prompts", "images")),
+            "thermostats measure lab/a --prompts images --lab Us",
+        ),
         (
             TransientError("x", options=("--set", "token_budget=512")),
             "thermostats measure lab/a --set token_budget=512 --lab",
@@ -41,13 +63,22 @@ def test_the_row_is_flat() -> None:
         (OSError("x"), ""),
     ],
 )
-def test_a_failed_model_is_measured_with_the_option_that_it_lacked(error: Exception, command: str) -> None:
+def test_a_failed_model_is_measured_with_the_option_that_it_lacked(
+    error: Exception, command: str
+) -> None:
     said = with_option(outcome_of(error), "Us", Path("mine"))
-    assert said.startswith(command) and bool(said) == bool(command) and (not said or said.endswith("--data mine"))
+    assert (
+        said.startswith(command)
+        and bool(said) == bool(command)
+        and (not said or said.endswith("--data mine"))
+    )
 
 
 def test_a_problem_says_whose_fault_it_is() -> None:
-    outcomes = [outcome_of(error) for error in (UsageError("x"), DataError("x"), TransientError("x"), MemoryError("x"))]
+    outcomes = [
+        outcome_of(error)
+        for error in (UsageError("x"), DataError("x"), TransientError("x"), MemoryError("x"))
+    ]
     faults = [(outcome.problem.wrong_use, outcome.problem.again) for outcome in outcomes]
     assert faults == [(True, False), (False, False), (False, True), (False, True)]
     assert lost(RunSpec("lab/a"), "gone").problem == Problem("gone", again=True)

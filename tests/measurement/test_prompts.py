@@ -24,7 +24,10 @@ def test_core_has_the_studys_categories_and_ranks():
 
 def test_shipped_prompts_differ_and_vary_in_length():
     shipped = pd.concat([load_prompts("core"), load_prompts("wide")])
-    assert shipped["text"].str.lower().is_unique and (shipped["text"] == shipped["text"].str.strip()).all()
+    assert (
+        shipped["text"].str.lower().is_unique
+        and (shipped["text"] == shipped["text"].str.strip()).all()
+    )
     words = shipped["text"].str.split().str.len()
     assert words.min() >= 2 and words.max() > 45 and words.std() > 5
     for row in shipped.itertuples():
@@ -39,7 +42,9 @@ def test_no_shipped_text_is_one_of_the_studys():
 
 
 def folder_with(tmp_path, rows):
-    frame = pd.DataFrame(rows, columns=["prompt_id", "text"]).assign(prompt_set="mine", category="", complexity=None)
+    frame = pd.DataFrame(rows, columns=["prompt_id", "text"]).assign(
+        prompt_set="mine", category="", complexity=None
+    )
     frame["text_sha256"] = [hashlib.sha256(text.encode()).hexdigest() for _, text in rows]
     store.save(frame, "prompts", tmp_path / "prompts.csv")
     return frame
@@ -95,7 +100,12 @@ def test_text_file(tmp_path):
 
 def test_csv_and_jsonl_files_say_the_same(tmp_path):
     rows = [
-        {"prompt_id": "x", "text": 'A "quoted", text\nof two lines', "category": "Factual", "complexity": 1},
+        {
+            "prompt_id": "x",
+            "text": 'A "quoted", text\nof two lines',
+            "category": "Factual",
+            "complexity": 1,
+        },
         {"prompt_id": "y", "text": "plain", "category": "", "complexity": None},
     ]
     pd.DataFrame(rows).astype({"complexity": "Int64"}).to_csv(tmp_path / "own.csv", index=False)
@@ -121,7 +131,12 @@ def test_csv_and_jsonl_files_say_the_same(tmp_path):
         ("a.jsonl", b'{"text": "x"\n', DataError, "not JSON.*line 1"),
         ("a.jsonl", b"[1]\n", DataError, "not a JSON object"),
         ("a.jsonl", b'{"text": "a \\ud800"}', DataError, "text holds half a character"),
-        ("a.jsonl", b'{"text": "x", "category": "\\udc00"}', DataError, "category holds half a character"),
+        (
+            "a.jsonl",
+            b'{"text": "x", "category": "\\udc00"}',
+            DataError,
+            "category holds half a character",
+        ),
         ("a.jsonl", b'{"text": 3}\n', DataError, "text is not text"),
         ("a.jsonl", b'{"prompt_id": "a"}', DataError, "text is missing"),
         ("a.jsonl", b'{"text": "x", "complexity": 1.5}', DataError, "whole number"),

@@ -69,10 +69,13 @@ def massive(dtype: torch.dtype, size: float, *, everywhere: bool = False) -> Dec
 
 
 @pytest.mark.parametrize(
-    ("dtype", "size"), [(torch.float32, 1e4), (torch.float32, 1e6), *((dtype, 300.0) for dtype in HALF)]
+    ("dtype", "size"),
+    [(torch.float32, 1e4), (torch.float32, 1e6), *((dtype, 300.0) for dtype in HALF)],
 )
 @pytest.mark.parametrize("everywhere", [False, True])
-def test_massive_activations_are_measured_in_their_precision(dtype: torch.dtype, size: float, everywhere: bool) -> None:
+def test_massive_activations_are_measured_in_their_precision(
+    dtype: torch.dtype, size: float, everywhere: bool
+) -> None:
     decoder = massive(dtype, size, everywhere=everywhere)
     proof = check_proof(decoder)
     assert proof.passed
@@ -89,7 +92,10 @@ def test_massive_activations_are_measured_in_their_precision(dtype: torch.dtype,
 @pytest.mark.parametrize("dtype", [torch.float32, *HALF])
 def test_a_wrong_write_is_seen_beside_a_massive_coordinate(dtype: torch.dtype) -> None:
     decoder = massive(dtype, 300.0)
-    assert "residual" in conformance(replace(decoder, entry=replace(decoder.entry, mlp_write="self_attn"))).failed
+    assert (
+        "residual"
+        in conformance(replace(decoder, entry=replace(decoder.entry, mlp_write="self_attn"))).failed
+    )
 
 
 def test_finite_sinks_take_their_share_and_no_other_matrix_passes() -> None:
@@ -97,14 +103,18 @@ def test_finite_sinks_take_their_share_and_no_other_matrix_passes() -> None:
     assert conformance(decoder).value < 1e-5
     without = replace(decoder, entry=replace(decoder.entry, sinks=False))
     assert conformance(without).value > 0.1
-    handle = decoder.blocks[1].self_attn.v_proj.register_forward_hook(lambda _m, _a, out: out.roll(1, -1))
+    handle = decoder.blocks[1].self_attn.v_proj.register_forward_hook(
+        lambda _m, _a, out: out.roll(1, -1)
+    )
     assert conformance(decoder).value > 0.1
     handle.remove()
 
 
 def test_what_changes_the_stream_between_blocks_is_seen() -> None:
     decoder = tiny.opened("llama")
-    decoder.blocks[1].register_forward_pre_hook(lambda _m, args: (args[0] * 1.01, *args[1:]), prepend=True)
+    decoder.blocks[1].register_forward_pre_hook(
+        lambda _m, args: (args[0] * 1.01, *args[1:]), prepend=True
+    )
     with pytest.raises(ThermostatsError, match="something outside the blocks changes the stream"):
         check_proof(decoder, needed=("stream",))
 
@@ -115,7 +125,10 @@ def broken(**changes: Any) -> Decoder:
 
 
 def test_what_cannot_be_proved_of_one_quantity_leaves_the_others() -> None:
-    decoder, wanted = broken(mlp_out="mlp.up_proj"), measure_gains(tiny.opened("llama"), tiny.prompts(5, 2))
+    decoder, wanted = (
+        broken(mlp_out="mlp.up_proj"),
+        measure_gains(tiny.opened("llama"), tiny.prompts(5, 2)),
+    )
     proof = check_proof(decoder, needed=("stream",))
     assert proof.failed == ("residual",) and "the writes do not add up" in proof.reasons[0]
     rows = without_unproven(measure_gains(decoder, tiny.prompts(5, 2)), proof).layers
@@ -131,7 +144,9 @@ def test_a_weight_that_is_not_finite_is_named() -> None:
     model = tiny.build("llama")
     model.model.layers[2].mlp.down_proj.weight.data[3, 4] = 1e6
     assert check_proof(tiny.places(model)).passed
-    with pytest.raises(DataError, match=r"not finite \(model\.layers\.2\.mlp\.down_proj\.weight\): got float16"):
+    with pytest.raises(
+        DataError, match=r"not finite \(model\.layers\.2\.mlp\.down_proj\.weight\): got float16"
+    ):
         check_proof(tiny.places(model.half()))
 
 
@@ -143,10 +158,14 @@ def test_rows_that_others_changed_are_measured_again_alone(spoilt: str) -> None:
     def measure(each: Any, **options: Any) -> Any:
         rows = measure_gains(decoder, each, **options).layers
         if not options:
-            rows.loc[rows["prompt_id"] == {"shortest": "p0", "longest": "p1"}[spoilt], "gain_block"] *= 1.01
+            rows.loc[
+                rows["prompt_id"] == {"shortest": "p0", "longest": "p1"}[spoilt], "gain_block"
+            ] *= 1.01
         return SimpleNamespace(layers=rows)
 
-    measured, note = proved(measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False})
+    measured, note = proved(
+        measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False}
+    )
     assert note.endswith(" alone")
     assert measured.layers.equals(wanted)
 

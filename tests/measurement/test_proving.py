@@ -1,4 +1,5 @@
-"""`prove`: right models hold, each kind of fault fails by its name, bad input is refused as `measure` refuses it."""
+"""`prove`: right models hold, each kind of fault fails by its name, bad input is refused as
+`measure` refuses it."""
 
 from __future__ import annotations
 
@@ -34,7 +35,15 @@ from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.identities import Deviation, find_deviations
 from thermostats.measurement.proof import PROOF, TOLERANCES, check_proof
-from thermostats.measurement.proving import FAILS, HOLDS, IDENTITIES, OPEN, Opened, prove, prove_opened
+from thermostats.measurement.proving import (
+    FAILS,
+    HOLDS,
+    IDENTITIES,
+    OPEN,
+    Opened,
+    prove,
+    prove_opened,
+)
 from thermostats.tables import register, store
 
 ALLOWED = TOLERANCES[torch.float32]
@@ -51,7 +60,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small.save_model(tmp_path_factory.mktemp("models") / "tiny-gpt2")
 
 
-def find_failed(decoder: Decoder, seen: Activations, claims: Decoder | None = None) -> dict[str, set[str]]:
+def find_failed(
+    decoder: Decoder, seen: Activations, claims: Decoder | None = None
+) -> dict[str, set[str]]:
     """Identities that fail, and what would explain each."""
     failed: dict[str, set[str]] = {}
     for each in find_deviations(decoder, seen, claims):
@@ -79,7 +90,9 @@ def test_every_class_holds(name: str, tmp_path: Path) -> None:
 def test_every_class_that_can_be_built_is_in_the_register() -> None:
     rows = store.load("proofs", store.shipped("data"))
     assert set(tiny.CONFIGURATIONS) <= set(rows["architecture"])
-    assert {entry.name for entry in ARCHITECTURES} <= set(rows.loc[rows["failed"] == "", "architecture"])
+    assert {entry.name for entry in ARCHITECTURES} <= set(
+        rows.loc[rows["failed"] == "", "architecture"]
+    )
     assert rows["difference"].max() < ALLOWED
 
 
@@ -93,12 +106,18 @@ def test_numbers_are_those_of_plain_arithmetic() -> None:
     block.register_forward_hook(
         lambda _m, _a, out: seen.update(after=(out if torch.is_tensor(out) else out[0]).double())
     )
-    block.self_attn.register_forward_hook(lambda _m, _a, out: seen.update(attention=out[0].double()))
+    block.self_attn.register_forward_hook(
+        lambda _m, _a, out: seen.update(attention=out[0].double())
+    )
     block.mlp.register_forward_hook(lambda _m, _a, out: seen.update(mlp=out.double()))
     read = read_activations(decoder, tiny.arguments(prompt))
     off = (seen["after"] - seen["before"] - seen["attention"] - seen["mlp"]).norm(dim=-1)
     expected = float((off / (seen["attention"] + seen["mlp"]).norm(dim=-1)).max())
-    (found,) = (d for d in find_deviations(decoder, read) if d.identity == "residual" and "block 2" in d.place)
+    (found,) = (
+        d
+        for d in find_deviations(decoder, read)
+        if d.identity == "residual" and "block 2" in d.place
+    )
     assert found.difference == pytest.approx(expected, rel=1e-6)
     proof = check_proof(decoder)
     proved = {each.name: each for each in prove(build_model("llama")).identities}
@@ -176,7 +195,9 @@ def test_another_norm_in_front_fails() -> None:
 
 def shift(seen: Activations, **shifted: str) -> Activations:
     """Activations in which a name of every block holds what another one does."""
-    blocks = [{**each, **{name: each[other] for name, other in shifted.items()}} for each in seen.blocks]
+    blocks = [
+        {**each, **{name: each[other] for name, other in shifted.items()}} for each in seen.blocks
+    ]
     return replace(seen, blocks=tuple(blocks))
 
 
@@ -189,7 +210,8 @@ def test_a_state_that_is_off_by_one_fails(name: str) -> None:
     assert "stream" in failed
     later = (*seen.blocks[1:], seen.blocks[-1])
     states = [
-        {**own, "x_in": each["x_in"], "x_out": each["x_out"]} for own, each in zip(seen.blocks, later, strict=True)
+        {**own, "x_in": each["x_in"], "x_out": each["x_out"]}
+        for own, each in zip(seen.blocks, later, strict=True)
     ]
     failed = find_failed(decoder, replace(seen, blocks=tuple(states)))
     assert "the state is off by one block" in failed["states"]
@@ -256,7 +278,9 @@ def test_an_ignored_window_fails() -> None:
 def test_a_window_that_is_not_stated_fails() -> None:
     decoder = tiny.opened("mistral", sliding_window=3)
     claims = replace(decoder, config={**decoder.config, "sliding_window": None})
-    assert find_failed(decoder, read_prompt(decoder), claims) == {"window": {"a window is not stated"}}
+    assert find_failed(decoder, read_prompt(decoder), claims) == {
+        "window": {"a window is not stated"}
+    }
 
 
 @pytest.mark.parametrize(
@@ -268,9 +292,13 @@ def test_a_window_that_is_not_stated_fails() -> None:
         ("llama", {}, [None, None, None]),
     ],
 )
-def test_windows_are_read_from_the_configuration(name: str, changes: dict[str, int], reached: list[int | None]) -> None:
+def test_windows_are_read_from_the_configuration(
+    name: str, changes: dict[str, int], reached: list[int | None]
+) -> None:
     decoder = tiny.opened(name, **changes)
-    assert [identities.read_window(decoder.entry, decoder.config, layer) for layer in range(3)] == reached
+    assert [
+        identities.read_window(decoder.entry, decoder.config, layer) for layer in range(3)
+    ] == reached
     moved = read_prompt(decoder).moved
     last = [int(np.flatnonzero(each).max()) + 1 for each in moved if each is not None]
     assert last == [each or 9 for each in reached] if decoder.entry.causal else True
@@ -303,7 +331,11 @@ def test_what_was_not_tried_is_said() -> None:
     proof = prove(build_model("mistral", sliding_window=40))
     assert proof.uncovered == ("half precision", "quantised weights", "windows of 40 tokens")
     by_name = {each.name: each for each in prove(build_model("mamba")).identities}
-    assert {name for name, each in by_name.items() if each.state == OPEN} >= {"heads", "value", "circuit"}
+    assert {name for name, each in by_name.items() if each.state == OPEN} >= {
+        "heads",
+        "value",
+        "circuit",
+    }
     assert by_name["heads"].why == "no block has heads and W_O"
 
 
@@ -372,7 +404,9 @@ def remove(*names: str) -> Callable[[Path], None]:
 def own_code(folder: Path) -> None:
     path = folder / "config.json"
     auto = {"AutoModelForCausalLM": "own.Model"}
-    path.write_text(json.dumps({**json.loads(path.read_text()), "model_type": "own", "auto_map": auto}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "model_type": "own", "auto_map": auto})
+    )
 
 
 @pytest.mark.parametrize(
@@ -407,7 +441,9 @@ def test_without_a_tokenizer_ids_are_drawn(folder: Path, tmp_path: Path) -> None
 
 
 def test_a_gguf_file_is_proved_as_it_is_measured(tmp_path: Path) -> None:
-    path = gguf_small.write(tmp_path / "small.gguf", gguf_small.tensors(gguf_small.model(tied=False)))
+    path = gguf_small.write(
+        tmp_path / "small.gguf", gguf_small.tensors(gguf_small.model(tied=False))
+    )
     proof = prove(path, prompts=["a b c", "b a"])
     assert proof.passed and proof.architecture == "llama"
 
@@ -465,7 +501,10 @@ def test_a_version_that_is_not_in_the_register_is_said(
         (run,) = store.load("runs", data).query("model_id == 'tiny-gpt2'")["proof"]
         proofs = {row["name"]: row for row in tools.checks()}["proofs"]
         notes.append((run.partition(" unproven=")[2], proofs["state"], proofs["found"]))
-    proved = f"{len(register.list_proved(transformers.__version__))} classes were proved under transformers"
+    proved = (
+        f"{len(register.list_proved(transformers.__version__))} classes were proved under "
+        f"transformers"
+    )
     assert notes[1] == ("transformers-0.0.1", tools.UNPROVEN, "transformers 0.0.1 is unproven")
     if register.list_proved(transformers.__version__):
         assert notes[0] == ("", tools.OK, f"{proved} {transformers.__version__}")
@@ -482,9 +521,13 @@ def test_a_class_that_failed_is_unproven(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_register_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     listed = json.loads(command("ls", "architectures", "--proofs", "--json").stdout)
-    names = {row["architecture"] for row in json.loads(command("ls", "architectures", "--json").stdout)}
+    names = {
+        row["architecture"] for row in json.loads(command("ls", "architectures", "--json").stdout)
+    }
     assert {row["architecture"] for row in listed} == names
-    (bloom,) = (row for row in listed if row["architecture"] == "bloom" and row["transformers"] == "5.24.0")
+    (bloom,) = (
+        row for row in listed if row["architecture"] == "bloom" and row["transformers"] == "5.24.0"
+    )
     assert (bloom["state"], bloom["failed"], bloom["dtype"]) == ("proved", "", "float32")
     assert "half precision" in bloom["not_covered"] and 0 < bloom["difference"] < ALLOWED
     rows = register.load_proofs()
@@ -495,13 +538,21 @@ def test_the_register_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (done.returncode, "thermostats ls architectures --proofs" in done.stderr) == (2, True)
 
 
-def test_the_register_keeps_rows_of_other_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = importlib.util.spec_from_file_location("proofs", Path(__file__).parents[2] / "scripts" / "proofs.py")
+def test_the_register_keeps_rows_of_other_versions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location(
+        "proofs", Path(__file__).parents[2] / "scripts" / "proofs.py"
+    )
     assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     monkeypatch.setattr(script, "FILE", tmp_path / "proofs.csv")
-    for number, words in (("0.0.1", ["llama", "gemma2"]), ("0.0.2", ["llama"]), ("0.0.2", ["--missing", "llama"])):
+    for number, words in (
+        ("0.0.1", ["llama", "gemma2"]),
+        ("0.0.2", ["llama"]),
+        ("0.0.2", ["--missing", "llama"]),
+    ):
         monkeypatch.setattr(proving, "version", lambda _name, number=number: number)
         monkeypatch.setattr(script, "version", lambda _name, number=number: number)
         monkeypatch.setattr(sys, "argv", ["proofs.py", *words])

@@ -23,7 +23,8 @@ from thermostats.measurement.spec import RunSpec
 
 
 def quantised(folder: Path, method: str, dtype: torch.dtype) -> Path:
-    """A small model whose matrices are stored as another type, as a method's own loader would find them."""
+    """A small model whose matrices are stored as another type, as a method's own loader would find
+    them."""
     small.save_model(folder)
     held = load_file(folder / "model.safetensors")
     packed = {name: x.to(dtype) if x.ndim == 2 else x for name, x in held.items()}

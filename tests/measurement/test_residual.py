@@ -1,4 +1,5 @@
-"""The record of one pass: what is in it, in which precision, and that nothing of it stays at the model."""
+"""The record of one pass: what is in it, in which precision, and that nothing of it stays at the
+model."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ from thermostats.measurement import gains
 
 @pytest.mark.parametrize(
     ("dtype", "expected"),
-    [(torch.float64, torch.float64), *((x, torch.float32) for x in (torch.float32, torch.bfloat16, torch.float16))],
+    [
+        (torch.float64, torch.float64),
+        *((x, torch.float32) for x in (torch.float32, torch.bfloat16, torch.float16)),
+    ],
 )
 def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype) -> None:
     x = torch.full((1, 3, 4), 300.0, dtype=dtype)
@@ -29,7 +33,9 @@ def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype
 
 def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((2, 5, 3)))
-    weights = torch.tensor([[[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], [[0, 1, 1, 1, 0], [1, 0, 0, 0, 1]]], dtype=x.dtype)
+    weights = torch.tensor(
+        [[[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], [[0, 1, 1, 1, 0], [1, 0, 0, 0, 1]]], dtype=x.dtype
+    )
     cosine = gains.mean_cosine(x, gains.norms(x, 2), weights)
     for row in range(2):
         for prompt in range(2):

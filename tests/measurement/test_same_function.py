@@ -1,4 +1,5 @@
-"""The distance of functions: 0 for what any composition of allowed changes connects, not 0 for anything else."""
+"""The distance of functions: 0 for what any composition of allowed changes connects, not 0 for
+anything else."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ def copied(weights: ModelWeights) -> dict[str, Any]:
 
 
 def qkv(name: str, tensors: dict[str, Any], start: str) -> list[list[np.ndarray]]:
-    """Rows of queries and keys with their biases, head by head, as views: [queries, keys] of [weights, biases]."""
+    """Rows of queries and keys with their biases, head by head, as views: [queries, keys] of
+    [weights, biases]."""
     path, _ = projections(name)
     parts: list[list[np.ndarray]] = []
     for i, each in enumerate("qk"):
@@ -73,14 +75,17 @@ def qkv(name: str, tensors: dict[str, Any], start: str) -> list[list[np.ndarray]
                 pair = [x.reshape(HEADS, 3, -1, *x.shape[1:])[:, i] for x in pair]
         else:
             n = HEADS if each == "q" else GROUPS.get(name, HEADS)
-            held = [tensors.get(f"{start}{path.format(each)}.{kind}") for kind in ("weight", "bias")]
+            held = [
+                tensors.get(f"{start}{path.format(each)}.{kind}") for kind in ("weight", "bias")
+            ]
             pair = [x.reshape(n, -1, *x.shape[1:]) for x in held if x is not None]
         parts.append(pair)
     return parts
 
 
 def turn_queries(weights: ModelWeights) -> ModelWeights:
-    """W_Q → A W_Q, W_K → A⁻ᵀ W_K: on rotary pairs A = c·R(φ), elsewhere any; with normed queries W_Q × c."""
+    """W_Q → A W_Q, W_K → A⁻ᵀ W_K: on rotary pairs A = c·R(φ), elsewhere any; with normed queries
+    W_Q × c."""
     name, tensors, rng = weights.entry.name, copied(weights), np.random.default_rng(11)
     epsilon = {}
     for start in blocks(weights):
@@ -97,7 +102,9 @@ def turn_queries(weights: ModelWeights) -> ModelWeights:
                 c, phi = rng.uniform(0.5, 2), rng.uniform(0, 6)
                 turn = c * np.array([[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]])
                 A[np.ix_([i, i + rotary // 2], [i, i + rotary // 2])] = turn
-            A[rotary:, rotary:] = np.eye(d_h - rotary) + 0.3 * rng.standard_normal((d_h - rotary, d_h - rotary))
+            A[rotary:, rotary:] = np.eye(d_h - rotary) + 0.3 * rng.standard_normal(
+                (d_h - rotary, d_h - rotary)
+            )
             inverse = np.linalg.inv(A).T
             share = HEADS // len(keys[0])
             for x in keys:
@@ -109,9 +116,14 @@ def turn_queries(weights: ModelWeights) -> ModelWeights:
 
 
 def scale_stream(weights: ModelWeights, c: float = 4.0) -> ModelWeights:
-    """Embeddings and all writes × c, ε × c²; the head of a tied model is put apart by what came before."""
+    """Embeddings and all writes × c, ε × c²; the head of a tied model is put apart by what came
+    before."""
     name, tensors = weights.entry.name, copied(weights)
-    writes = [f"{start}{path}" for start in blocks(weights) for path in (projections(name)[1], feed_forward(name)[1])]
+    writes = [
+        f"{start}{path}"
+        for start in blocks(weights)
+        for path in (projections(name)[1], feed_forward(name)[1])
+    ]
     ends = ["embed_tokens", "wte", "wpe", "embed_in", "embed_positions"]
     for key in tensors:
         if key.rpartition(".")[0] in writes or key.split(".")[-2] in ends:
@@ -123,7 +135,8 @@ def scale_stream(weights: ModelWeights, c: float = 4.0) -> ModelWeights:
 
 
 def turn_stream(weights: ModelWeights) -> ModelWeights:
-    """The stream turned by an orthogonal R, with R1 = 1 where norms subtract the mean; norm weights are folded."""
+    """The stream turned by an orthogonal R, with R1 = 1 where norms subtract the mean; norm weights
+    are folded."""
     name, weights = weights.entry.name, gauge.fold_norms(weights)
     tensors, rng = copied(weights), np.random.default_rng(12)
     d = weights.config.get("hidden_size") or weights.config["n_embd"]
@@ -133,13 +146,25 @@ def turn_stream(weights: ModelWeights) -> ModelWeights:
         inner = np.eye(d)
         inner[1:, 1:] = np.linalg.qr(rng.standard_normal((d - 1, d - 1)))[0]
         R = basis @ inner @ basis.T
-    readers = {key for layer in weights.layers for key in weights.readers(layer, gauge.ATTENTION_READERS)}
-    readers |= {key for layer in weights.layers for key in weights.readers(layer, gauge.MLP_READERS)}
-    writes = [f"{start}{path}" for start in blocks(weights) for path in (projections(name)[1], feed_forward(name)[1])]
+    readers = {
+        key for layer in weights.layers for key in weights.readers(layer, gauge.ATTENTION_READERS)
+    }
+    readers |= {
+        key for layer in weights.layers for key in weights.readers(layer, gauge.MLP_READERS)
+    }
+    writes = [
+        f"{start}{path}"
+        for start in blocks(weights)
+        for path in (projections(name)[1], feed_forward(name)[1])
+    ]
     ends = ("embed_tokens", "wte", "wpe", "embed_in", "embed_positions", "lm_head")
     for key, x in tensors.items():
         path = key.rpartition(".")[0]
-        norm = path.split(".")[-1].startswith(("ln", "input_layernorm")) or "layer_norm" in path or "layernorm" in path
+        norm = (
+            path.split(".")[-1].startswith(("ln", "input_layernorm"))
+            or "layer_norm" in path
+            or "layernorm" in path
+        )
         if key in readers:
             tensors[key] = R @ x if name == "gpt2" else x @ R.T
         elif key.endswith("bias") and (path in writes or norm):
@@ -152,7 +177,8 @@ def turn_stream(weights: ModelWeights) -> ModelWeights:
 
 
 def move_neurons(weights: ModelWeights) -> ModelWeights:
-    """Neurons in another order; of gated and ReLU ones up × c and down / c, c < 0 too where there is a gate."""
+    """Neurons in another order; of gated and ReLU ones up × c and down / c, c < 0 too where there
+    is a gate."""
     name, tensors, rng = weights.entry.name, copied(weights), np.random.default_rng(13)
     into, out = feed_forward(name)
     for start in blocks(weights):
@@ -170,7 +196,8 @@ def move_neurons(weights: ModelWeights) -> ModelWeights:
 
 
 def swap_ends(weights: ModelWeights) -> ModelWeights:
-    """A vector moved from the learned positions into the embedding, the head of a tied model with it."""
+    """A vector moved from the learned positions into the embedding, the head of a tied model with
+    it."""
     tensors, v = copied(weights), np.random.default_rng(14).standard_normal(32)
     ends = {
         "gpt2": ("transformer.wte", "transformer.wpe"),
@@ -184,8 +211,16 @@ def swap_ends(weights: ModelWeights) -> ModelWeights:
 
 def every_change(weights: ModelWeights) -> dict[str, ModelWeights]:
     """Weights after one more change each, all on top of each other."""
-    steps = {change: made for change, made in gauge.CHANGES.items() if not gauge.allows(change, weights)}
-    steps = {"neurons": move_neurons, "queries": turn_queries, **steps, "scale": scale_stream, "turn": turn_stream}
+    steps = {
+        change: made for change, made in gauge.CHANGES.items() if not gauge.allows(change, weights)
+    }
+    steps = {
+        "neurons": move_neurons,
+        "queries": turn_queries,
+        **steps,
+        "scale": scale_stream,
+        "turn": turn_stream,
+    }
     if weights.entry.name in ("gpt2", "opt"):
         steps["ends"] = swap_ends
     made, after = {}, weights
@@ -240,7 +275,9 @@ def test_heads_are_matched(name: str) -> None:
 def test_another_function_is_not_0_and_says_where(name: str) -> None:
     weights = weights_of(wide.opened(name))
     places = (weights.entry.output, weights.entry.value, feed_forward(name)[0])
-    for path, part in zip(places, ("attention writes", "attention writes", "feed-forward layer"), strict=True):
+    for path, part in zip(
+        places, ("attention writes", "attention writes", "feed-forward layer"), strict=True
+    ):
         key = f"{weights.start(1)}{path}.weight"
         noise = np.random.default_rng(5).standard_normal(weights.tensors[key].shape)
         near = weights.with_tensors({key: weights.tensors[key] + 1e-4 * noise})
@@ -286,11 +323,14 @@ def test_configurations_that_differ_are_named() -> None:
     first, second = (weights_of(tiny.opened("llama", rms_norm_eps=eps)) for eps in (1e-6, 1e-5))
     apart = function_distance(first, second)
     assert apart.distance < SAME
-    assert apart.notes == ("the configurations differ in rms_norm_eps: not the same function, whatever the distance",)
+    assert apart.notes == (
+        "the configurations differ in rms_norm_eps: not the same function, whatever the distance",
+    )
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("llama", "gpt2"), ("gemma2", "gemma2"), ("opt_post_norm", "opt_post_norm")]
+    ("first", "second"),
+    [("llama", "gpt2"), ("gemma2", "gemma2"), ("opt_post_norm", "opt_post_norm")],
 )
 def test_classes_without_a_form_are_refused(first: str, second: str) -> None:
     pair: list[Decoder] = [tiny.opened(name) for name in (first, second)]
@@ -300,7 +340,10 @@ def test_classes_without_a_form_are_refused(first: str, second: str) -> None:
 
 def test_compare_says_what_is_one_function_and_why_others_have_no_form(tmp_path: Path) -> None:
     places = tiny.opened("llama")
-    for name, held in (("a", places), ("b", with_weights(places, gauge.fold_norms(weights_of(places))))):
+    for name, held in (
+        ("a", places),
+        ("b", with_weights(places, gauge.fold_norms(weights_of(places)))),
+    ):
         held.model.save_pretrained(tmp_path / name)  # type: ignore[operator]
     both = compare(tmp_path / "a", tmp_path / "b")
     assert both.function < 1e-6 < both.distance

@@ -42,7 +42,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small.save_model(tmp_path_factory.mktemp("models") / "tiny-gpt2")
 
 
-def test_tables_pass_their_check_and_a_second_call_does_nothing(model: Path, prompts: Path, data: Path) -> None:
+def test_tables_pass_their_check_and_a_second_call_does_nothing(
+    model: Path, prompts: Path, data: Path
+) -> None:
     spec = RunSpec(str(model), prompts=str(prompts), heritage="Us")
     (first,) = execute([spec], data)
     assert first.status == "measured", first.problem.reason
@@ -67,7 +69,10 @@ def test_a_model_without_a_final_norm_is_finished_without_summaries(
     folder = shutil.copytree(model, tmp_path / "post-norm")
     tiny.build("opt_post_norm").save_pretrained(folder)
     spec = RunSpec(str(folder), prompts=str(prompts), what=("gains",))
-    assert [done.status for _ in range(2) for done in execute([spec], data)] == ["measured", "skipped"]
+    assert [done.status for _ in range(2) for done in execute([spec], data)] == [
+        "measured",
+        "skipped",
+    ]
     assert plan(spec, data).finished
     assert store.load("summaries", data).empty
 
@@ -114,19 +119,33 @@ def without_tokenizer(folder: Path) -> None:
 
 BROKEN = {
     "truncated": (
-        lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-100]),
+        lambda f: (f / "model.safetensors").write_bytes(
+            (f / "model.safetensors").read_bytes()[:-100]
+        ),
         "not a safetensors file, or a truncated one",
     ),
     "shard": (truncated_in_the_middle, r"truncated one \(.*model-00002-of"),
-    "hybrid": (lambda f: reconfigured(f, model_type="zamba"), "models of type zamba are not measured"),
+    "hybrid": (
+        lambda f: reconfigured(f, model_type="zamba"),
+        "models of type zamba are not measured",
+    ),
     "code": (
         lambda f: reconfigured(f, model_type="own", auto_map={"AutoModelForCausalLM": "own.Model"}),
         "its own code.*--set trust_remote_code=yes",
     ),
-    "layers": (lambda f: reconfigured(f, n_layer=2), "weights and configuration disagree.*unexpected"),
-    "width": (lambda f: reconfigured(f, n_embd=20, n_inner=64), "weights and configuration disagree|another shape"),
+    "layers": (
+        lambda f: reconfigured(f, n_layer=2),
+        "weights and configuration disagree.*unexpected",
+    ),
+    "width": (
+        lambda f: reconfigured(f, n_embd=20, n_inner=64),
+        "weights and configuration disagree|another shape",
+    ),
     "words": (without_tokenizer, "no usable tokenizer"),
-    "context": (lambda f: reconfigured(f, n_positions=3), "longer than the model's context.*5 tokens|disagree"),
+    "context": (
+        lambda f: reconfigured(f, n_positions=3),
+        "longer than the model's context.*5 tokens|disagree",
+    ),
     "config": (lambda f: (f / "config.json").write_text("{"), "config.json"),
     "none": (shutil.rmtree, "no such model folder"),
 }
@@ -140,7 +159,11 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
     specs = []
     for name, (damage, _) in BROKEN.items():
         damage(Path(shutil.copytree(model, tmp_path / name)))
-        specs.append(RunSpec(str(tmp_path / name), prompts=str(prompts), what=("gains", "outputs", "attention")))
+        specs.append(
+            RunSpec(
+                str(tmp_path / name), prompts=str(prompts), what=("gains", "outputs", "attention")
+            )
+        )
     before = snapshot(data)
     outcomes = list(execute(specs, data))
     by_name = {Path(outcome.model).name: outcome for outcome in outcomes}
@@ -148,19 +171,31 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
         outcome = by_name[name]
         assert outcome.status == "failed", name
         assert re.search(message, outcome.problem.reason), (name, outcome.problem.reason)
-        assert "unexpected" not in outcome.problem.reason.replace("unexpected (", ""), (name, outcome.problem.reason)
-    assert {name: held for name, held in snapshot(data).items() if not name.startswith(".measuring")} == before
+        assert "unexpected" not in outcome.problem.reason.replace("unexpected (", ""), (
+            name,
+            outcome.problem.reason,
+        )
+    assert {
+        name: held for name, held in snapshot(data).items() if not name.startswith(".measuring")
+    } == before
     outcomes = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))
-    assert sorted(outcome.status for outcome in outcomes) == ["failed", "failed", "measured"], outcomes
+    assert sorted(outcome.status for outcome in outcomes) == ["failed", "failed", "measured"], (
+        outcomes
+    )
     assert set(store.load("runs", data)["model_id"]) == {"tiny-gpt2"}
     assert store.check(data)["runs"] == 3
 
 
-def test_a_lab_named_later_is_filled_in_and_another_one_refused(model: Path, prompts: Path, data: Path) -> None:
+def test_a_lab_named_later_is_filled_in_and_another_one_refused(
+    model: Path, prompts: Path, data: Path
+) -> None:
     options = {"prompts": str(prompts), "what": ("weights",)}
     (first,) = execute([RunSpec(str(model), **options)], data)  # type: ignore[arg-type]
     (again,) = execute([RunSpec(str(model), heritage="Us", **options)], data)  # type: ignore[arg-type]
     assert (first.status, again.status) == ("measured", "skipped")
     assert store.load("models", data).set_index("model_id").loc["tiny-gpt2", "heritage"] == "Us"
     (other,) = execute([RunSpec(str(model), heritage="Them", **options)], data)  # type: ignore[arg-type]
-    assert other.problem.wrong_use and "thermostats set tiny-gpt2 heritage=Them" in other.problem.reason
+    assert (
+        other.problem.wrong_use
+        and "thermostats set tiny-gpt2 heritage=Them" in other.problem.reason
+    )

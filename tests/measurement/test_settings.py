@@ -34,7 +34,9 @@ class Driver:
         return 0
 
 
-@pytest.mark.parametrize(("driver", "count"), [(Driver(2), 2), (Driver(2, error=100), 0), (None, 0)])
+@pytest.mark.parametrize(
+    ("driver", "count"), [(Driver(2), 2), (Driver(2, error=100), 0), (None, 0)]
+)
 def test_gpus_are_counted_by_the_driver(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, driver: Driver | None, count: int
 ) -> None:
@@ -46,10 +48,17 @@ def test_gpus_are_counted_by_the_driver(
     monkeypatch.setattr(ctypes, "CDLL", library)
     monkeypatch.setattr(spec, "AMD", tmp_path / "kfd")
     assert count_gpus() == count
-    there = ["auto", "cpu", *(f"cuda:{number}" for number in range(count)), *(["cuda"] if count else [])]
+    there = [
+        "auto",
+        "cpu",
+        *(f"cuda:{number}" for number in range(count)),
+        *(["cuda"] if count else []),
+    ]
     for device in there:
         check_here(device)
-    with pytest.raises(UsageError, match=f"no such GPU on this machine.*got cuda:{count}; allowed: auto, cpu"):
+    with pytest.raises(
+        UsageError, match=f"no such GPU on this machine.*got cuda:{count}; allowed: auto, cpu"
+    ):
         check_here(f"cuda:{count}")
     (tmp_path / "kfd").touch()
     assert count_gpus() is None
@@ -58,7 +67,9 @@ def test_gpus_are_counted_by_the_driver(
 
 def test_a_damaged_table_of_prompts_is_told_by_what_reads_it_whole(small_store: Path) -> None:
     check_set("two", small_store)
-    with pytest.raises(UsageError, match=r"got 'too'; allowed: images, two, a file .*did you mean two\?"):
+    with pytest.raises(
+        UsageError, match=r"got 'too'; allowed: images, two, a file .*did you mean two\?"
+    ):
         check_set("too", small_store)
     (small_store / "prompts.csv").write_bytes(b"\xff\xfe")
     check_set("too", small_store)

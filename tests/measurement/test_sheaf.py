@@ -1,4 +1,5 @@
-"""Against the operator itself: the dense n·d × n·d sheaf Laplacian built from its restriction maps."""
+"""Against the operator itself: the dense n·d × n·d sheaf Laplacian built from its restriction
+maps."""
 
 import numpy as np
 import pandas as pd
@@ -36,7 +37,10 @@ def rows_by_head(rows, variant="exact"):
 def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causal):
     rng = np.random.default_rng(seed)
     heads, d = 2, 5
-    A, W = softmax_attention(rng, heads, n, sink=sink, causal=causal), rng.standard_normal((heads, d_h, d))
+    A, W = (
+        softmax_attention(rng, heads, n, sink=sink, causal=causal),
+        rng.standard_normal((heads, d_h, d)),
+    )
     measured = sheaf.head_measures(A, sheaf.value_spectra(W))
     for h in range(heads):
         L = sheaf.dense_operator(A[h : h + 1], W[h : h + 1])
@@ -44,7 +48,9 @@ def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causa
         scale = eigenvalues[-1]
         assert measured["trace"][h] == pytest.approx(np.trace(L), rel=1e-10)
         assert measured["laplacian_max"][h] == pytest.approx(scale, rel=1e-10)
-        assert measured["laplacian_min"][h] == pytest.approx(smallest_nonzero(eigenvalues), rel=1e-6, abs=1e-10 * scale)
+        assert measured["laplacian_min"][h] == pytest.approx(
+            smallest_nonzero(eigenvalues), rel=1e-6, abs=1e-10 * scale
+        )
 
 
 def test_heads_are_blocks_of_one_operator():
@@ -55,7 +61,9 @@ def test_heads_are_blocks_of_one_operator():
     total = sheaf.dense_operator(A, W)
     eigenvalues = np.linalg.eigvalsh(total)
     assert rows[""]["trace"] == pytest.approx(np.trace(total), rel=1e-10)
-    assert rows[""]["trace"] == pytest.approx(sum(rows[str(h)]["trace"] for h in (1, 2, 3)), rel=1e-14)
+    assert rows[""]["trace"] == pytest.approx(
+        sum(rows[str(h)]["trace"] for h in (1, 2, 3)), rel=1e-14
+    )
     assert rows[""]["laplacian_max"] == pytest.approx(eigenvalues[-1], rel=1e-10)
     assert rows[""]["laplacian_min"] == pytest.approx(smallest_nonzero(eigenvalues), rel=1e-9)
 
@@ -63,8 +71,11 @@ def test_heads_are_blocks_of_one_operator():
 def test_uniform_attention_over_two_tokens_by_hand():
     A = np.array([[[1.0, 0.0], [0.5, 0.5]]])
     W = np.diag([3.0, 4.0])[None]
-    measured = {name: value[0] for name, value in sheaf.head_measures(A, sheaf.value_spectra(W)).items()}
-    # w = 1/4, L_G = [[1, -1], [-1, 1]]/4 with eigenvalues 0 and 1/2; squared singular values 9 and 16
+    measured = {
+        name: value[0] for name, value in sheaf.head_measures(A, sheaf.value_spectra(W)).items()
+    }
+    # w = 1/4, L_G = [[1, -1], [-1, 1]]/4 with eigenvalues 0 and 1/2; squared singular values 9 and
+    # 16
     assert measured == pytest.approx(
         {
             "trace": 0.5 * 25,
@@ -86,11 +97,15 @@ def test_published_variants_by_name():
     A, W = softmax_attention(rng, 2, 5), rng.standard_normal((2, 3, 4))
     spectra, other = sheaf.value_spectra(W), sheaf.value_spectra(2 * W)
     rows = {
-        r["variant"]: r["trace"] for r in sheaf.layer_rows(A, spectra, other, layer=1, prompt_id="a") if r["head"] == ""
+        r["variant"]: r["trace"]
+        for r in sheaf.layer_rows(A, spectra, other, layer=1, prompt_id="a")
+        if r["head"] == ""
     }
     frobenius = np.linalg.norm(W, axis=(1, 2)) ** 2
     assert rows["multi_head"] == pytest.approx(4 * rows["exact"], rel=1e-12)
-    assert rows["first_head"] == pytest.approx(4 * (5 - np.trace(A.mean(axis=0))) * frobenius[0], rel=1e-12)
+    assert rows["first_head"] == pytest.approx(
+        4 * (5 - np.trace(A.mean(axis=0))) * frobenius[0], rel=1e-12
+    )
     assert rows["printed_factor"] == pytest.approx(0, abs=1e-12)
     sinks = sheaf.printed_factor_trace(0.5 * A, spectra)
     assert sinks == pytest.approx(-2.5 * frobenius.sum(), rel=1e-12)
@@ -102,7 +117,9 @@ def test_rows_are_a_table():
     spectra = sheaf.value_spectra(rng.standard_normal((2, 3, 4)))
     rows = sheaf.layer_rows(softmax_attention(rng, 2, 4), spectra, spectra, layer=3, prompt_id="a")
     rows += sheaf.layer_rows(np.ones((2, 1, 1)), spectra, spectra, layer=3, prompt_id="one token")
-    rows += sheaf.layer_rows(np.full((2, 3, 3), np.nan), spectra, spectra, layer=3, prompt_id="overflow")
+    rows += sheaf.layer_rows(
+        np.full((2, 3, 3), np.nan), spectra, spectra, layer=3, prompt_id="overflow"
+    )
     rows.append(sheaf.proxy_row(3, 2.0))
     table = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert list(table.columns) == list(TABLES["attention"].columns)

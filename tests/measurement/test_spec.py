@@ -13,7 +13,8 @@ from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import RunSpec, revisions, specs
 
 FILES = {
-    "a.toml": '[[spec]]\nmodel = "a/b"\nrevision = ["s1", "s2"]\n[[spec]]\nmodel = "c/d"\nwhat = ["gains"]\n',
+    "a.toml": '[[spec]]\nmodel = "a/b"\nrevision = ["s1", "s2"]\n[[spec]]\nmodel = "c/d"\nwhat = '
+    '["gains"]\n',
     "a.csv": 'model,revision,what\na/b,s1,\na/b,s2,\nc/d,,"gains"\n',
     "a.jsonl": '{"model": "a/b", "revision": ["s1", "s2"]}\n\n{"model": "c/d", "what": "gains"}\n',
 }
@@ -88,7 +89,9 @@ def test_lists_and_ranges_of_revisions(text: str, names: list[str]) -> None:
     assert [spec.revision for spec in specs(["owner/model"], {"revision": text})] == names
 
 
-@pytest.mark.parametrize("text", ["a1..b3:1", "a1..a3", "a1..a3:0", "a3..a1:1", "0..9999999:1", "main,", ""])
+@pytest.mark.parametrize(
+    "text", ["a1..b3:1", "a1..a3", "a1..a3:0", "a3..a1:1", "0..9999999:1", "main,", ""]
+)
 def test_what_is_no_list_of_revisions_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="revision"):
         revisions(text)

@@ -1,4 +1,5 @@
-"""Files written here in every dtype and layout, against the dense SVD of matrices that were put into them."""
+"""Files written here in every dtype and layout, against the dense SVD of matrices that were put
+into them."""
 
 import json
 from dataclasses import replace
@@ -27,8 +28,12 @@ def llama(rng, prefix="model."):
         "lm_head.weight": rng.standard_normal((V, D)),
     }
     for layer in range(2):
-        tensors[f"{prefix}layers.{layer}.self_attn.v_proj.weight"] = rng.standard_normal((K * DH, D))
-        tensors[f"{prefix}layers.{layer}.self_attn.o_proj.weight"] = rng.standard_normal((D, H * DH))
+        tensors[f"{prefix}layers.{layer}.self_attn.v_proj.weight"] = rng.standard_normal(
+            (K * DH, D)
+        )
+        tensors[f"{prefix}layers.{layer}.self_attn.o_proj.weight"] = rng.standard_normal(
+            (D, H * DH)
+        )
     return tensors
 
 
@@ -54,7 +59,9 @@ def model(folder, config, tensors, dtype=np.float32, shards=1):
     else:
         places = {name: f"model-{i % shards}.safetensors" for i, name in enumerate(stored)}
         for file in set(places.values()):
-            save_file({name: stored[name] for name in stored if places[name] == file}, folder / file)
+            save_file(
+                {name: stored[name] for name in stored if places[name] == file}, folder / file
+            )
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
     return {name: value.astype(np.float64) for name, value in stored.items()}
 
@@ -64,10 +71,14 @@ def check(rows, layer, matrix, head, W, rel=1e-6):
     assert len(row) == 1, (layer, matrix, head)
     spectral, frobenius = np.linalg.norm(W, 2), np.linalg.norm(W)
     expected = [spectral, frobenius, (frobenius / spectral) ** 2]
-    assert row[["spectral_norm", "frobenius_norm", "stable_rank"]].iloc[0].tolist() == pytest.approx(expected, rel=rel)
+    assert row[["spectral_norm", "frobenius_norm", "stable_rank"]].iloc[
+        0
+    ].tolist() == pytest.approx(expected, rel=rel)
 
 
-@pytest.mark.parametrize(("dtype", "shards"), [(np.float32, 1), (np.float16, 1), (np.float32, 3), (np.float64, 1)])
+@pytest.mark.parametrize(
+    ("dtype", "shards"), [(np.float32, 1), (np.float16, 1), (np.float32, 3), (np.float64, 1)]
+)
 def test_separate_matrices_with_grouped_queries(tmp_path, dtype, shards):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(0)), dtype, shards)
     rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights")
@@ -113,7 +124,9 @@ def test_published_heads_are_cut_as_rows_and_run_out_where_there_are_too_few():
 
 
 def test_a_name_that_could_be_two_tensors_is_refused(tmp_path):
-    tensors = llama(np.random.default_rng(9), "a.model.") | llama(np.random.default_rng(9), "b.model.")
+    tensors = llama(np.random.default_rng(9), "a.model.") | llama(
+        np.random.default_rng(9), "b.model."
+    )
     model(tmp_path, LLAMA, tensors)
     with pytest.raises(DataError, match="lacks a tensor"):
         spectra.weights(tmp_path)
@@ -123,13 +136,27 @@ def test_row_norms_of_the_embeddings(tmp_path):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(10)), np.float16)
     tensors = spectra.open_checkpoint(tmp_path)
     summaries = spectra.embedding_summaries(lookup(LLAMA), LLAMA, tensors)
-    for name, tensor in {"embedding": "model.embed_tokens.weight", "unembedding": "lm_head.weight"}.items():
+    for name, tensor in {
+        "embedding": "model.embed_tokens.weight",
+        "unembedding": "lm_head.weight",
+    }.items():
         rows = np.linalg.norm(stored[tensor], axis=1)
-        for of, value in {"mean": rows.mean(), "sd": rows.std(), "min": rows.min(), "max": rows.max()}.items():
+        for of, value in {
+            "mean": rows.mean(),
+            "sd": rows.std(),
+            "min": rows.min(),
+            "max": rows.max(),
+        }.items():
             assert summaries[f"{name}_row_norm_{of}"] == pytest.approx(value, rel=1e-6)
     del tensors["lm_head.weight"]
-    tied = spectra.embedding_summaries(lookup(LLAMA), LLAMA | {"tie_word_embeddings": True}, tensors)
-    assert tied["unembedding_row_norm_max"] == tied["embedding_row_norm_max"] == summaries["embedding_row_norm_max"]
+    tied = spectra.embedding_summaries(
+        lookup(LLAMA), LLAMA | {"tie_word_embeddings": True}, tensors
+    )
+    assert (
+        tied["unembedding_row_norm_max"]
+        == tied["embedding_row_norm_max"]
+        == summaries["embedding_row_norm_max"]
+    )
 
 
 def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_path):
@@ -137,12 +164,23 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
     tensors["model.layers.0.self_attn.v_proj.weight"][0, 0] = np.inf
     tensors["model.layers.1.self_attn.o_proj.weight"][:] = 0
     model(tmp_path, LLAMA, tensors)
-    rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights").set_index(["layer", "matrix", "head"])
+    rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights").set_index(
+        ["layer", "matrix", "head"]
+    )
     matrix = rows.loc[(1, "W_V", "")]
     assert matrix["missing"] == spectra.NOT_FINITE and np.isnan(matrix["spectral_norm"])
     lost = rows[rows["missing"] == spectra.NOT_FINITE]
-    assert {key[1:] for key in lost.index} == {("W_V", ""), ("W_V", "1"), ("W_V", "2"), ("OV", "1"), ("OV", "2")}
-    assert rows.loc[(2, "W_O", ""), "missing"] == spectra.ZERO and rows.loc[(2, "W_O", ""), "spectral_norm"] == 0
+    assert {key[1:] for key in lost.index} == {
+        ("W_V", ""),
+        ("W_V", "1"),
+        ("W_V", "2"),
+        ("OV", "1"),
+        ("OV", "2"),
+    }
+    assert (
+        rows.loc[(2, "W_O", ""), "missing"] == spectra.ZERO
+        and rows.loc[(2, "W_O", ""), "spectral_norm"] == 0
+    )
     assert rows.loc[(2, "OV", "1"), "missing"] == spectra.ZERO
     assert rows.loc[(2, "W_V", "1"), "missing"] == ""
 
@@ -150,7 +188,10 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3}, "disagree on a matrix's shape"),
+        (
+            LLAMA | {"num_attention_heads": 3, "num_key_value_heads": 3},
+            "disagree on a matrix's shape",
+        ),
         (LLAMA | {"num_attention_heads": 3}, "numbers of heads do not divide each other"),
         (LLAMA | {"num_attention_heads": "4"}, "num_attention_heads is no number of its kind"),
         (LLAMA | {"hidden_size": 24.0}, "hidden_size is no number of its kind"),
@@ -170,7 +211,10 @@ def test_bfloat16_files(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file as save
 
-    tensors = {n: torch.from_numpy(x).to(torch.bfloat16) for n, x in llama(np.random.default_rng(1)).items()}
+    tensors = {
+        n: torch.from_numpy(x).to(torch.bfloat16)
+        for n, x in llama(np.random.default_rng(1)).items()
+    }
     save(tensors, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     rows = spectra.weights(tmp_path)
@@ -183,7 +227,10 @@ def test_bfloat16_files(tmp_path):
 def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_path):
     stored = model(tmp_path, GPT2, fused(np.random.default_rng(2), GPT2))
     rows = spectra.weights(tmp_path)
-    c_attn, c_proj = stored["transformer.h.0.attn.c_attn.weight"], stored["transformer.h.0.attn.c_proj.weight"]
+    c_attn, c_proj = (
+        stored["transformer.h.0.attn.c_attn.weight"],
+        stored["transformer.h.0.attn.c_proj.weight"],
+    )
     W_V, W_O = c_attn[:, 2 * D :].T, c_proj.T
     check(rows, 1, "W_V", "", W_V)
     check(rows, 1, "W_O", "", W_O)

@@ -20,7 +20,11 @@ from thermostats.measurement.execute import execute
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 
-WHOLE = {"t5": "T5ForConditionalGeneration", "mbart": "MBartForConditionalGeneration", "bart": "BartModel"}
+WHOLE = {
+    "t5": "T5ForConditionalGeneration",
+    "mbart": "MBartForConditionalGeneration",
+    "bart": "BartModel",
+}
 
 
 @pytest.fixture
@@ -37,15 +41,25 @@ def saved(name: str, folder: Path) -> torch.nn.Module:
     model = tiny.noisy(getattr(transformers, WHOLE[name])(getattr(transformers, kind)(**arguments)))
     model.tie_weights()
     model.save_pretrained(folder)
-    words = Tokenizer(models.WordLevel({w: i for i, w in enumerate(["?", "</s>", *"abcdefg"])}, unk_token="?"))
+    words = Tokenizer(
+        models.WordLevel({w: i for i, w in enumerate(["?", "</s>", *"abcdefg"])}, unk_token="?")
+    )
     words.pre_tokenizer = pre_tokenizers.Whitespace()
-    words.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(folder)
+    words.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 1)]
+    )
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="?").save_pretrained(
+        folder
+    )
     return model
 
 
-@pytest.mark.parametrize("name", ["t5", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mbart", "bart"))])
-def test_the_encoder_is_measured_out_of_the_whole_folder(name: str, tmp_path: Path, data: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["t5", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mbart", "bart"))]
+)
+def test_the_encoder_is_measured_out_of_the_whole_folder(
+    name: str, tmp_path: Path, data: Path
+) -> None:
     model = saved(name, tmp_path / name)
     spec = RunSpec(str(tmp_path / name), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
     (done,) = execute([spec], data)
@@ -62,13 +76,18 @@ def test_the_encoder_is_measured_out_of_the_whole_folder(name: str, tmp_path: Pa
     blocks = encoder.block if name == "t5" else encoder.layers
     for block in blocks:
         block.register_forward_pre_hook(
-            lambda _m, args, kwargs: stream.append((args or list(kwargs.values()))[0]), with_kwargs=True
+            lambda _m, args, kwargs: stream.append((args or list(kwargs.values()))[0]),
+            with_kwargs=True,
         )
-        block.register_forward_hook(lambda _m, _a, out: stream.append(out[0] if isinstance(out, tuple) else out))
+        block.register_forward_hook(
+            lambda _m, _a, out: stream.append(out[0] if isinstance(out, tuple) else out)
+        )
     with torch.no_grad():
         encoder(input_ids=torch.tensor([[2, 3, 4, 1]]))  # a b c
     for layer in range(3):
         before, after = (stream[2 * layer + i].reshape(4, -1).norm(dim=-1) for i in (0, 1))
-        assert layers["p001", layer + 1, "cls"] == pytest.approx(float(after[0] / before[0]), rel=1e-5)
+        assert layers["p001", layer + 1, "cls"] == pytest.approx(
+            float(after[0] / before[0]), rel=1e-5
+        )
     (again,) = execute([spec], data)
     assert again.status == "skipped"

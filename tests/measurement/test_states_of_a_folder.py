@@ -1,4 +1,5 @@
-"""What every verb prints for a data folder that is not there, is empty, was measured into, and was joined into."""
+"""What every verb prints for a data folder that is not there, is empty, was measured into, and was
+joined into."""
 
 from __future__ import annotations
 
@@ -31,7 +32,16 @@ READERS = [
     "check --data DATA",
     *(
         f"ls {what} --data DATA"
-        for what in ("architectures", "claims", "columns", "evidence", "models", "prompts", "runs", "tables")
+        for what in (
+            "architectures",
+            "claims",
+            "columns",
+            "evidence",
+            "models",
+            "prompts",
+            "runs",
+            "tables",
+        )
     ),
     "ls columns layers --data DATA",
     "ls models --own --data DATA",
@@ -59,7 +69,12 @@ WRITERS = [
     "measure BASE TUNED --prompts PROMPTS --what gains --data DATA",
     "measure BASE TUNED --prompts PROMPTS --what gains --dry-run --data DATA",
 ]
-OTHERS = ["version", "doctor --data DATA", "new claim depth-helps --folder OUT", "findings C06 --out OUT"]
+OTHERS = [
+    "version",
+    "doctor --data DATA",
+    "new claim depth-helps --folder OUT",
+    "findings C06 --out OUT",
+]
 """Neither read tables nor write them, or look at them where they are."""
 CHECKED = {"report C06 --check --data DATA --out OUT"}
 """Ends with 1 where the report is not as the rows are, which it is not yet."""
@@ -77,12 +92,19 @@ def save_pair(folder: Path) -> None:
     save_file(tensors, tuned / "model.safetensors", metadata={"format": "pt"})
     small.save_prompts(folder)
     gains = [
-        {"model_id": "EleutherAI/pythia-70m", "layer": layer, "prompt_id": prompt, "gain_block": 1.2 + layer / 10}
+        {
+            "model_id": "EleutherAI/pythia-70m",
+            "layer": layer,
+            "prompt_id": prompt,
+            "gain_block": 1.2 + layer / 10,
+        }
         for layer in range(1, 7)
         for prompt in ("p1", "p2", "p3")
     ]
     facts = thermostats.load("models").query("model_id == 'EleutherAI/pythia-70m'").iloc[[0]]
-    facts.assign(model_id="me/one", heritage="Me", source="my hooks").to_csv(folder / "models.csv", index=False)
+    facts.assign(model_id="me/one", heritage="Me", source="my hooks").to_csv(
+        folder / "models.csv", index=False
+    )
     rows = pd.DataFrame(gains).assign(revision="main", position="last", source="my hooks")
     rows.to_csv(folder / "rows.csv", index=False)
     rows.assign(model_id="me/one").to_csv(folder / "own.csv", index=False)
@@ -142,14 +164,18 @@ def check_refused(line: str, state: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("state", HELD)
-@pytest.mark.parametrize("line", [*READERS, *WRITERS, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)])
+@pytest.mark.parametrize(
+    "line", [*READERS, *WRITERS, *(pytest.param(each, marks=pytest.mark.slow) for each in SLOW)]
+)
 def test_every_verb_prints_its_text_where_there_are_rows(line: str, state: str, here: Path) -> None:
     check_text(line, state, here)
 
 
 @pytest.mark.parametrize("state", NEW)
 @pytest.mark.parametrize("line", [*READERS, *SLOW])
-def test_what_only_reads_is_refused_with_the_line_that_begins_a_folder(line: str, state: str, here: Path) -> None:
+def test_what_only_reads_is_refused_with_the_line_that_begins_a_folder(
+    line: str, state: str, here: Path
+) -> None:
     check_refused(line, state, here)
 
 
@@ -171,7 +197,9 @@ def test_what_asks_for_no_rows_needs_none(line: str, state: str, here: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
-def test_a_report_is_written_into_an_empty_folder_and_not_read_from_one(there: bool, here: Path) -> None:
+def test_a_report_is_written_into_an_empty_folder_and_not_read_from_one(
+    there: bool, here: Path
+) -> None:
     if there:
         (here / "out").mkdir()
     refused = ran("findings C06 --out OUT", "measured", here)
@@ -183,7 +211,9 @@ def test_a_report_is_written_into_an_empty_folder_and_not_read_from_one(there: b
     assert "C06" in check_text("findings C06 --out OUT", "measured", here)
 
 
-@pytest.mark.parametrize("line", ["export OUT runs --data DATA", "new claim depth-helps --folder OUT"])
+@pytest.mark.parametrize(
+    "line", ["export OUT runs --data DATA", "new claim depth-helps --folder OUT"]
+)
 def test_other_files_are_written_into_an_empty_folder_too(line: str, here: Path) -> None:
     (here / "out").mkdir()
     check_text(line, "joined", here)
@@ -203,7 +233,11 @@ def test_every_verb_and_option_that_names_such_a_folder_is_tried() -> None:
 
     lines = [*READERS, *SLOW, *WRITERS, *OTHERS]
     for verb, declared in verbs(typer.main.get_command(app)):
-        named = {option for each in declared.params for option in each.opts} & {"--data", "--out", "--folder"}
+        named = {option for each in declared.params for option in each.opts} & {
+            "--data",
+            "--out",
+            "--folder",
+        }
         tried = [line for line in lines if line.startswith(verb)]
         assert tried and all(any(option in line for line in tried) for option in named), verb
 
@@ -215,8 +249,12 @@ def test_two_measured_models_are_compared_block_by_block(here: Path) -> None:
     paired = thermostats.paired("base@main", "tuned@main", data=here / "measured")
     shown = [line.split("\t") for line in said.partition(head)[2].split("\n")[2:] if line]
     assert [int(row[0]) for row in shown] == paired["layer"].tolist()
-    for column, name in enumerate(("n_prompts", "first", "second", "difference", "lower", "upper"), 1):
-        assert [float(row[column]) for row in shown] == pytest.approx(paired[name].tolist(), rel=1e-3)
+    for column, name in enumerate(
+        ("n_prompts", "first", "second", "difference", "lower", "upper"), 1
+    ):
+        assert [float(row[column]) for row in shown] == pytest.approx(
+            paired[name].tolist(), rel=1e-3
+        )
 
 
 @pytest.mark.slow
@@ -227,12 +265,18 @@ def test_a_real_model_and_a_copy_that_was_changed_are_compared(tmp_path: Path) -
     weights = tmp_path / "changed" / "model.safetensors"
     tensors = load_file(weights)
     name = next(each for each in tensors if "layers.2.mlp.down_proj" in each)
-    save_file({**tensors, name: tensors[name] * np.float32(1.1)}, weights, metadata={"format": "pt"})
-    measured = command("measure", "stories", "changed", "--what", "gains", "--data", "mine", cwd=tmp_path)
+    save_file(
+        {**tensors, name: tensors[name] * np.float32(1.1)}, weights, metadata={"format": "pt"}
+    )
+    measured = command(
+        "measure", "stories", "changed", "--what", "gains", "--data", "mine", cwd=tmp_path
+    )
     assert measured.returncode == 0, measured.stderr
     said = command("compare", "stories", "changed", "--data", "mine", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
-    rows = [line.split("\t") for line in said.stdout.partition("94% intervals:")[2].splitlines()[2:]]
+    rows = [
+        line.split("\t") for line in said.stdout.partition("94% intervals:")[2].splitlines()[2:]
+    ]
     difference = {int(row[0]): float(row[4]) for row in rows}
     assert difference[1] == difference[2] == 0 != difference[3]
 
@@ -241,7 +285,9 @@ SHAPE = {"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}
 CALLS: dict[str, Callable[[Path], object]] = {
     "check": thermostats.check,
     "citations": thermostats.citations,
-    "compare": lambda data: thermostats.compare(data.parent / "base", data.parent / "tuned", data=data),
+    "compare": lambda data: thermostats.compare(
+        data.parent / "base", data.parent / "tuned", data=data
+    ),
     "contribute": lambda data: thermostats.contribute(data.parent / "contribution", data=data),
     "export": lambda data: thermostats.export(data.parent / "tables", data=data),
     "features": thermostats.features,
@@ -274,7 +320,9 @@ def test_every_public_function_that_takes_a_data_folder_is_called() -> None:
 
 @pytest.mark.parametrize("state", NEW)
 @pytest.mark.parametrize("name", CALLS)
-def test_a_function_that_reads_refuses_a_folder_without_tables(name: str, state: str, here: Path) -> None:
+def test_a_function_that_reads_refuses_a_folder_without_tables(
+    name: str, state: str, here: Path
+) -> None:
     before = sorted(here.rglob("*"))
     with pytest.raises(UsageError, match=r"no such data folder|has no tables yet") as caught:
         CALLS[name](here / state)
@@ -289,7 +337,9 @@ def test_functions_that_write_begin_a_folder(state: str, here: Path) -> None:
     other = here / f"{state} too"
     if state == "empty":
         other.mkdir()
-    rows = thermostats.measure(here / "base", data=other, prompts=here / "three.txt", what="gains", heritage="Us")
+    rows = thermostats.measure(
+        here / "base", data=other, prompts=here / "three.txt", what="gains", heritage="Us"
+    )
     assert len(rows) and "base" in set(thermostats.models(other)["model_id"])
 
 

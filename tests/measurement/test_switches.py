@@ -1,4 +1,5 @@
-"""Configuration values that change the order of computation: rows are those of each input alone in a fresh model."""
+"""Configuration values that change the order of computation: rows are those of each input alone in
+a fresh model."""
 
 from __future__ import annotations
 
@@ -44,15 +45,31 @@ def rope(kind: str, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 1e4, "factor": 4.0, **more}}
 
 
-LONG = rope("longrope", short_factor=[1.0] * 3, long_factor=[8.0, 16.0, 32.0], original_max_position_embeddings=6)
+LONG = rope(
+    "longrope",
+    short_factor=[1.0] * 3,
+    long_factor=[8.0, 16.0, 32.0],
+    original_max_position_embeddings=6,
+)
 DYNAMIC = {**rope("dynamic"), "max_position_embeddings": 4}
-ODD = {"num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 10, "hidden_size": 28, "num_hidden_layers": 1}
+ODD = {
+    "num_attention_heads": 4,
+    "num_key_value_heads": 1,
+    "head_dim": 10,
+    "hidden_size": 28,
+    "num_hidden_layers": 1,
+}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "long rope": ("llama", LONG),
     "dynamic rope": ("llama", DYNAMIC),
     "rope of one kind of block": (
         "gemma3_text",
-        {"rope_parameters": {"full_attention": LONG["rope_parameters"], "sliding_attention": {"rope_theta": 1e4}}},
+        {
+            "rope_parameters": {
+                "full_attention": LONG["rope_parameters"],
+                "sliding_attention": {"rope_theta": 1e4},
+            }
+        },
     ),
     "both ways": ("llama", {"is_causal": False}),
     "both ways without a mask": ("gemma", {"use_bidirectional_attention": True}),
@@ -76,16 +93,33 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 """What changes → entry and configuration values, one case of each kind."""
 NO_SWITCH = {
-    *("return_dict", "output_hidden_states", "output_attentions", "torchscript", "use_bfloat16", "use_cache"),
-    *("is_encoder_decoder", "output_router_logits", "remove_invalid_values", "add_cross_attention", "add_fpn"),
+    *(
+        "return_dict",
+        "output_hidden_states",
+        "output_attentions",
+        "torchscript",
+        "use_bfloat16",
+        "use_cache",
+    ),
+    *(
+        "is_encoder_decoder",
+        "output_router_logits",
+        "remove_invalid_values",
+        "add_cross_attention",
+        "add_fpn",
+    ),
 }
 UNBUILDABLE = {("internlm3", "attention_bias"), ("internlm3", "mlp_bias"), ("esm", "token_dropout")}
-UNBUILDABLE |= {(name, "is_decoder") for name in ("t5", "mt5", "umt5")}  # loading sets it: see test_stacks
-"""Values that the class refuses on their own, or that no folder brings to the stack that is measured."""
+UNBUILDABLE |= {
+    (name, "is_decoder") for name in ("t5", "mt5", "umt5")
+}  # loading sets it: see test_stacks
+"""Values that the class refuses on their own, or that no folder brings to the stack that is
+measured."""
 
 
 def switched(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every value of yes or no of a class the other way round, and what the kinds above do to any class."""
+    """Every value of yes or no of a class the other way round, and what the kinds above do to any
+    class."""
     kind, arguments = tiny.CONFIGURATIONS[name]
     stated = getattr(transformers, kind)(**arguments).to_dict()
     for key, value in stated.items():
@@ -102,7 +136,9 @@ def switched(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
             yield each, {**rope(each), "max_position_embeddings": 4 if each == "dynamic" else 64}
 
 
-def alone(model: torch.nn.Module, prompts: list[Any]) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
+def alone(
+    model: torch.nn.Module, prompts: list[Any]
+) -> list[tuple[list[torch.Tensor], list[torch.Tensor]]]:
     """What every block reads and leaves, in float64, of each input alone in a copy of the model."""
     streams = []
     for prompt in prompts:
@@ -117,7 +153,9 @@ def alone(model: torch.nn.Module, prompts: list[Any]) -> list[tuple[list[torch.T
                 with_kwargs=True,
             )
             block.register_forward_hook(
-                lambda _m, _a, output, left=left: left.append(tensor_of(output).detach().double().flatten(0, -2))
+                lambda _m, _a, output, left=left: left.append(
+                    tensor_of(output).detach().double().flatten(0, -2)
+                )
             )
         with torch.no_grad():
             fresh.base(**tiny.arguments(prompt))
@@ -133,18 +171,27 @@ def check(model: torch.nn.Module) -> None:
         model = copy.deepcopy(model)
         for module in model.modules():
             if "chunk_size_feed_forward" in vars(module):
-                module.chunk_size_feed_forward = 0  # in chunks transformers takes only lengths that they divide
+                module.chunk_size_feed_forward = (
+                    0  # in chunks transformers takes only lengths that they divide
+                )
     rows = measure_gains(decoder, prompts).layers.set_index(["prompt_id", "layer", "position"])
     position = "last" if decoder.entry.reads == "text" else next(iter(rows.index.levels[2]))
     for prompt, (read, left) in zip(prompts, alone(model, prompts), strict=True):
         at = prompt.span.stop - 1 if position == "last" else 0 if position == "cls" else slice(None)
         for layer, (x, y) in enumerate(zip(read, left, strict=True), 1):
             row = rows.loc[(prompt.prompt_id, layer, position)]
-            before, after = x.norm(dim=-1)[at].log().mean().exp(), y.norm(dim=-1)[at].log().mean().exp()
+            before, after = (
+                x.norm(dim=-1)[at].log().mean().exp(),
+                y.norm(dim=-1)[at].log().mean().exp(),
+            )
             assert abs(row["norm_in"] / float(before) - 1) < NORM
             assert abs(row["gain_block"] / float(after / before) - 1) < GAIN
             parts = ("attention", "mlp") if decoder.entry.mlp else ("attention",)
-            assert row[[f"{kind}_{part}" for kind in ("gain", "write") for part in parts]].notna().all()
+            assert (
+                row[[f"{kind}_{part}" for kind in ("gain", "write") for part in parts]]
+                .notna()
+                .all()
+            )
     proof = conformance(decoder)
     assert proof.passed, str(proof)
 
@@ -160,7 +207,8 @@ BY_NAME = {("bloom", "apply_residual_connection_post_layernorm"), ("roformer", "
 
 
 def running(name: str, changes: dict[str, Any]) -> torch.nn.Module | None:
-    """The tiny model of a class under other values; None where the class itself cannot run under them."""
+    """The tiny model of a class under other values; None where the class itself cannot run under
+    them."""
     opened = tiny.opened(name)
     try:
         model = tiny.build(name, **copy.deepcopy(changes))
@@ -175,14 +223,18 @@ def running(name: str, changes: dict[str, Any]) -> torch.nn.Module | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", tiny.in_turn(pytest.mark.long))
 def test_every_switch_of_a_class(name: str) -> None:
-    models = {key: running(name, changes) for key, changes in switched(name) if (name, key) not in BY_NAME}
+    models = {
+        key: running(name, changes) for key, changes in switched(name) if (name, key) not in BY_NAME
+    }
     for model in filter(None, models.values()):
         check(model)
     assert sum(model is not None for model in models.values()) >= 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))]
+)
 def test_random_odd_shapes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     heads = int(rng.choice([2, 3, 4, 6]))
@@ -190,17 +242,34 @@ def test_random_odd_shapes(seed: int) -> None:
         "num_attention_heads": heads,
         "num_key_value_heads": int(rng.choice([k for k in range(1, heads + 1) if heads % k == 0])),
         "head_dim": 2 * int(rng.integers(2, 8)),
-        "hidden_size": heads * 4 * int(rng.integers(1, 4)),  # products of grouped experts want rows of 16 bytes
+        "hidden_size": heads
+        * 4
+        * int(rng.integers(1, 4)),  # products of grouped experts want rows of 16 bytes
         "intermediate_size": 4 * int(rng.integers(2, 15)),
         "num_hidden_layers": int(rng.choice([1, 1, 2, 5])),
     }
-    name = str(rng.choice(["llama", "qwen3", "qwen3_moe", "mixtral", "gemma2", "gemma3_text", "gpt_oss", "mistral"]))
+    name = str(
+        rng.choice(
+            [
+                "llama",
+                "qwen3",
+                "qwen3_moe",
+                "mixtral",
+                "gemma2",
+                "gemma3_text",
+                "gpt_oss",
+                "mistral",
+            ]
+        )
+    )
     model = tiny.build(name, **shape)
     check(model)
     check(model.to(torch.bfloat16).to(torch.float32))  # as stored in bfloat16
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma", "gemma2", "stablelm", "clip_text_model", "gpt2", "opt"])
+@pytest.mark.parametrize(
+    "name", ["llama", "gemma", "gemma2", "stablelm", "clip_text_model", "gpt2", "opt"]
+)
 @pytest.mark.parametrize("key", ["", "is_causal", "use_bidirectional_attention"])
 def test_eager_attention_is_the_default_one_or_said_to_be_wrong(name: str, key: str) -> None:
     changes = {key: key != "is_causal"} if key else {}
@@ -208,7 +277,9 @@ def test_eager_attention_is_the_default_one_or_said_to_be_wrong(name: str, key: 
     (prompt,) = tiny.inputs(decoder, 8)
     with torch.no_grad():
         a, b = (each.base(**tiny.arguments(prompt)).last_hidden_state for each in (decoder, eager))
-    assert torch.allclose(a, b, rtol=1e-4, atol=1e-4) != eager_is_wrong(decoder.entry, decoder.config)
+    assert torch.allclose(a, b, rtol=1e-4, atol=1e-4) != eager_is_wrong(
+        decoder.entry, decoder.config
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +293,9 @@ def test_eager_attention_is_the_default_one_or_said_to_be_wrong(name: str, key: 
         ("bert", {"is_decoder": True}, True),
     ],
 )
-def test_the_direction_of_attention_is_what_the_model_does(name: str, changes: dict[str, Any], causal: bool) -> None:
+def test_the_direction_of_attention_is_what_the_model_does(
+    name: str, changes: dict[str, Any], causal: bool
+) -> None:
     decoder = tiny.opened(name, **changes)
     assert decoder.entry.causal == causal
     assert set(measure_gains(decoder, tiny.inputs(decoder, 5)).layers["position"]) == {
@@ -231,7 +304,19 @@ def test_the_direction_of_attention_is_what_the_model_does(name: str, changes: d
     }
 
 
-TABLES = ("gpt2", "opt", "biogpt", "roberta", "camembert", "mpnet", "esm", "luke", "bert", "distilbert", "openai-gpt")
+TABLES = (
+    "gpt2",
+    "opt",
+    "biogpt",
+    "roberta",
+    "camembert",
+    "mpnet",
+    "esm",
+    "luke",
+    "bert",
+    "distilbert",
+    "openai-gpt",
+)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -270,7 +355,9 @@ def test_a_switch_is_refused_by_name_with_a_line_that_works(case: str, tmp_path:
     assert not (data / "runs").exists()
     line = caught.value.next_step
     assert line == f"thermostats measure {shlex.quote(str(folder))} --what {left}"
-    beforehand = planned(Job(RunSpec(str(folder), heritage="Us")), ["the cat sat"], tmp_path, Place("cpu", None))
+    beforehand = planned(
+        Job(RunSpec(str(folder), heritage="Us")), ["the cat sat"], tmp_path, Place("cpu", None)
+    )
     reason = beforehand.problem.reason
     assert beforehand.status == "failed" and next(iter(changes)) in reason and line in reason
     (tmp_path / "p.txt").write_text("the cat sat\n")
@@ -280,7 +367,9 @@ def test_a_switch_is_refused_by_name_with_a_line_that_works(case: str, tmp_path:
 
 
 def test_a_type_with_entries_none_of_which_fits_names_the_setting() -> None:
-    with pytest.raises(UnsupportedArchitectureError, match=r"num_hidden_groups=2.*allowed: num_hidden_groups=1"):
+    with pytest.raises(
+        UnsupportedArchitectureError, match=r"num_hidden_groups=2.*allowed: num_hidden_groups=1"
+    ):
         tiny.opened("albert", num_hidden_groups=2)
 
 
@@ -288,7 +377,8 @@ END_TO_END = ("dynamic rope", "in chunks", "no final norm")
 
 
 @pytest.mark.parametrize(
-    "kind", [END_TO_END[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in END_TO_END[1:])]
+    "kind",
+    [END_TO_END[0], *(pytest.param(kind, marks=pytest.mark.slow) for kind in END_TO_END[1:])],
 )
 def test_a_folder_is_measured_as_its_model_alone(kind: str, tmp_path: Path) -> None:
     name, changes = KINDS[kind]

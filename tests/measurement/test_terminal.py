@@ -1,4 +1,5 @@
-"""Progress: plain lines where nobody looks, few of them, with the time left; a bar on a terminal."""
+"""Progress: plain lines where nobody looks, few of them, with the time left; a bar on a
+terminal."""
 
 from __future__ import annotations
 
@@ -46,21 +47,32 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setenv("TERM", "xterm")
     display = Bars()
     with display.bars as bars:
         report = display.report
         report("lab/a", "gains", 3, 25)
-        assert [(task.description, task.completed, task.total) for task in bars.tasks] == [("lab/a gains", 3, 25)]
+        assert [(task.description, task.completed, task.total) for task in bars.tasks] == [
+            ("lab/a gains", 3, 25)
+        ]
         report("lab/a", "attention", 25, 25)
-        assert [(task.description, task.completed) for task in bars.tasks] == [("lab/a attention", 25)]
+        assert [(task.description, task.completed) for task in bars.tasks] == [
+            ("lab/a attention", 25)
+        ]
         display.done(
             1,
             2,
             Outcome(
-                "lab/a", "measured", "main", runs=("x", "y"), rows={"layers": 5, "outputs": 2}, cost=Cost(seconds=4.2)
+                "lab/a",
+                "measured",
+                "main",
+                runs=("x", "y"),
+                rows={"layers": 5, "outputs": 2},
+                cost=Cost(seconds=4.2),
             ),
         )
         assert bars.tasks == []
@@ -71,7 +83,10 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(monkeypatch: 
 @pytest.mark.parametrize(
     ("outcome", "line"),
     [
-        (Outcome("lab/a", "planned", "main", ("x",), ("y", "z")), "[2/3] lab/a planned: 1 runs to measure, 2 finished"),
+        (
+            Outcome("lab/a", "planned", "main", ("x",), ("y", "z")),
+            "[2/3] lab/a planned: 1 runs to measure, 2 finished",
+        ),
         (Outcome("lab/a", "skipped", "step5"), "[2/3] lab/a@step5 skipped: every run is finished"),
         (Outcome("lab/a", "failed", "", problem=Problem("no room")), "[2/3] lab/a failed: no room"),
     ],
@@ -83,7 +98,9 @@ def test_where_nobody_looks_a_line_says_what_became_of_a_model(
     assert capsys.readouterr().err == f"{line}\n"
 
 
-def test_measuring_without_its_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_measuring_without_its_extra_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "thermostats.measurement.execute", None)
     with pytest.raises(UsageError, match=r"pip install -e '.*\[measure\]'"):
         measure_models(["gpt2"], {}, tmp_path / "mine", dry_run=False)
@@ -96,7 +113,7 @@ from pathlib import Path
 from thermostats.measurement.printed import measure_models
 outcomes = measure_models([sys.argv[1]], {"prompts": sys.argv[2], "heritage": "Us"}, sys.argv[3], dry_run=False)
 print([outcome.status for outcome in outcomes], sorted({"torch", "transformers", "scipy"} & set(sys.modules)))
-"""
+"""  # noqa: E501
 
 
 def test_where_nothing_is_left_to_measure_torch_is_not_loaded(tmp_path: Path) -> None:

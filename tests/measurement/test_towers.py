@@ -1,4 +1,5 @@
-"""Models that read images or sound too: their text tower is measured, out of the whole model's folder."""
+"""Models that read images or sound too: their text tower is measured, out of the whole model's
+folder."""
 
 from __future__ import annotations
 
@@ -27,13 +28,42 @@ from thermostats.measurement.spectra import weights
 from thermostats.tables.schemas import TABLES
 
 SIDE: dict[str, Any] = {
-    **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "image_size": 16},
-    **{"patch_size": 4, "depth": 2, "embed_dim": 32, "out_hidden_size": 32, "num_heads": 4, "d_model": 32},
-    **{"encoder_layers": 2, "encoder_attention_heads": 4, "encoder_ffn_dim": 40, "deepstack_visual_indexes": [0]},
+    **{
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "intermediate_size": 40,
+        "image_size": 16,
+    },
+    **{
+        "patch_size": 4,
+        "depth": 2,
+        "embed_dim": 32,
+        "out_hidden_size": 32,
+        "num_heads": 4,
+        "d_model": 32,
+    },
+    **{
+        "encoder_layers": 2,
+        "encoder_attention_heads": 4,
+        "encoder_ffn_dim": 40,
+        "deepstack_visual_indexes": [0],
+    },
 }
 """What any other tower may want, as far as it has it."""
-SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}}
-IN_SECTIONS = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "glm4v", "glm46v", "glmga", "glm_ocr")
+SECTIONS = {
+    "rope_parameters": {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [1, 1, 2]}
+}
+IN_SECTIONS = (
+    "qwen2_vl",
+    "qwen2_5_vl",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+    "glm4v",
+    "glm46v",
+    "glmga",
+    "glm_ocr",
+)
 IN_SECTIONS += ("paddleocr_vl",)
 """Whose rotary frequencies are shared out to time, height and width."""
 OFTEN = ("llava", "qwen2_vl", "idefics3", "granite_docling", "qwen2_audio")
@@ -50,7 +80,10 @@ def whole(name: str) -> Any:
             text = part == "text_config"
             small = (tiny.SMALL if text else SIDE).items()
             fits = {key: x for key, x in small if key in of and (text or type(of[key]) is type(x))}
-            parts[part] = {**({"model_type": of["model_type"]} if of.get("model_type") else {}), **fits}
+            parts[part] = {
+                **({"model_type": of["model_type"]} if of.get("model_type") else {}),
+                **fits,
+            }
     if name in IN_SECTIONS:
         parts["text_config"] |= SECTIONS
     try:
@@ -61,7 +94,8 @@ def whole(name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in TEXT_TOWERS]
+    "name",
+    [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in TEXT_TOWERS],
 )
 def test_the_text_tower_is_measured_out_of_the_whole_folder(name: str, tmp_path: Path) -> None:
     try:
@@ -78,9 +112,17 @@ def test_the_text_tower_is_measured_out_of_the_whole_folder(name: str, tmp_path:
     tower = model.base_model.get_submodule(TEXT_TOWERS[name])
     for prompt in prompts:
         with torch.no_grad():
-            out = tower(input_ids=torch.tensor([prompt.token_ids]), use_cache=False, output_hidden_states=True)
-        norms = [float(state[0, -1].norm()) for state in out.hidden_states[:-1]]  # the last is normed
-        rows = measured.layers.query("prompt_id == @prompt.prompt_id and position == 'last'").set_index("layer")
+            out = tower(
+                input_ids=torch.tensor([prompt.token_ids]),
+                use_cache=False,
+                output_hidden_states=True,
+            )
+        norms = [
+            float(state[0, -1].norm()) for state in out.hidden_states[:-1]
+        ]  # the last is normed
+        rows = measured.layers.query(
+            "prompt_id == @prompt.prompt_id and position == 'last'"
+        ).set_index("layer")
         expected = np.array(norms[1:]) / np.array(norms[:-1])
         np.testing.assert_allclose(rows["gain_block"].loc[1 : len(expected)], expected, rtol=1e-4)
 
@@ -93,8 +135,14 @@ def test_the_text_tower_is_measured_out_of_the_whole_folder(name: str, tmp_path:
     facts = facts_of(model, opened.entry, opened.config, tied=row["tied_embeddings"])
     assert {key: row[key] for key in facts} == facts
     if opened.entry.attends:
-        spectra = weights(tmp_path).query("matrix == 'W_V' and head == ''").set_index("layer")["spectral_norm"]
+        spectra = (
+            weights(tmp_path)
+            .query("matrix == 'W_V' and head == ''")
+            .set_index("layer")["spectral_norm"]
+        )
         block = opened.blocks[1]
         matrix = block.get_submodule(opened.entry.value).weight.detach().double()
         if opened.entry.layout == "separate":
-            assert spectra.loc[2] == pytest.approx(float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-5)
+            assert spectra.loc[2] == pytest.approx(
+                float(torch.linalg.matrix_norm(matrix, 2)), rel=1e-5
+            )

@@ -36,7 +36,8 @@ def attention_rows(traces, **more):
 
 def by_definition(table):
     return {
-        (r.prompt_id, r.definition, r.trace_variant): (r.layer, r.relative_depth, r.missing) for r in table.itertuples()
+        (r.prompt_id, r.definition, r.trace_variant): (r.layer, r.relative_depth, r.missing)
+        for r in table.itertuples()
     }
 
 
@@ -47,7 +48,9 @@ def test_every_definition_of_a_known_curve():
         graph_lambda2=[1, 2, 3, 0],
         contraction_ratio=[4, 3, 2, 9],
     )
-    layers = by_definition(validate(transitions.transitions(rows).assign(run_id="r"), "transitions"))
+    layers = by_definition(
+        validate(transitions.transitions(rows).assign(run_id="r"), "transitions")
+    )
     assert layers == {
         ("p", "max_abs_gradient", "exact"): (1, 0.25, ""),
         ("p", "first_sign_change", "exact"): (2, 0.5, ""),
@@ -85,7 +88,9 @@ def test_what_cannot_be_found_is_missing_with_its_reason(rows, definition, reaso
 
 
 def test_gradient_is_central_inside_and_one_sided_at_the_ends():
-    assert transitions.max_abs_gradient(curve(0, 0, 1, 5, 5.5)) == 3  # (5 - 0)/2 at layer 3; (5.5 - 1)/2 at layer 4
+    assert (
+        transitions.max_abs_gradient(curve(0, 0, 1, 5, 5.5)) == 3
+    )  # (5 - 0)/2 at layer 3; (5.5 - 1)/2 at layer 4
     assert transitions.max_abs_gradient(curve(9, 0, 0, 0)) == 1
     assert transitions.max_abs_gradient(curve(0, 0, 0, -9)) == 4
     assert (
@@ -99,4 +104,6 @@ def test_peak_and_minimum_take_the_first_of_equals():
 
 
 def test_no_rows_give_an_empty_table():
-    assert validate(transitions.transitions(attention_rows([])).assign(run_id=[]), "transitions").empty
+    assert validate(
+        transitions.transitions(attention_rows([])).assign(run_id=[]), "transitions"
+    ).empty

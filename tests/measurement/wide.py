@@ -1,4 +1,5 @@
-"""Models that compute in float64 throughout: classes name float32 in norms, softmax and routers, and there mean it."""
+"""Models that compute in float64 throughout: classes name float32 in norms, softmax and routers,
+and there mean it."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def float64() -> Iterator[None]:
     """While open, transformers' classes compute in float64 where they name float32."""
     stand_in = _Torch("torch")
     modules = [
-        m for name, m in sys.modules.items() if name.startswith("transformers.") and vars(m).get("torch") is torch
+        m
+        for name, m in sys.modules.items()
+        if name.startswith("transformers.") and vars(m).get("torch") is torch
     ]
     plain, default = torch.Tensor.float, torch.get_default_dtype()
     for module in modules:
@@ -51,10 +54,16 @@ class Narrowest(TorchDispatchMode):
         super().__init__()
         self.dtype = torch.float64
 
-    def __torch_dispatch__(self, function: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, function: Any, _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         result = function(*args, **(kwargs or {}))
         for each in result if isinstance(result, (tuple, list)) else (result,):
-            if isinstance(each, torch.Tensor) and each.is_floating_point() and each.dtype.itemsize < 8:
+            if (
+                isinstance(each, torch.Tensor)
+                and each.is_floating_point()
+                and each.dtype.itemsize < 8
+            ):
                 self.dtype = min(self.dtype, each.dtype, key=lambda dtype: dtype.itemsize)
         return result
 
@@ -63,11 +72,13 @@ BITES = {
     **dict.fromkeys(("clip_qkv", "swiglu_limit"), 0.3),
     **dict.fromkeys(("final_logit_softcapping", "attn_logit_softcapping", "logits_soft_cap"), 0.5),
 }
-"""Configuration values under which clips, clamps and softcaps act on the numbers of a tiny model."""
+"""Configuration values under which clips, clamps and softcaps act on the numbers of a tiny
+model."""
 
 
 def bites(name: str) -> dict[str, Any]:
-    """Of those values the ones that an entry's class has, as changes of its tiny model's configuration."""
+    """Of those values the ones that an entry's class has, as changes of its tiny model's
+    configuration."""
     kind, arguments = tiny.CONFIGURATIONS[name]
     config = getattr(transformers, kind)().to_dict()
     changes = {key: value for key, value in BITES.items() if key in config}
@@ -78,7 +89,8 @@ def bites(name: str) -> dict[str, Any]:
 
 
 def opened(name: str, **changes: Any) -> Decoder:
-    """The tiny model of an entry in float64; experts one after the other, as their joint product has no float64."""
+    """The tiny model of an entry in float64; experts one after the other, as their joint product
+    has no float64."""
     places = tiny.opened(name, **changes)
     for module in places.model.double().modules():
         if hasattr(module, "config"):
@@ -87,10 +99,14 @@ def opened(name: str, **changes: Any) -> Decoder:
 
 
 def outputs(places: Decoder, prompt: Any) -> torch.Tensor:
-    """Logits of every token, or without a head the last hidden states, computed in float64; a number of its own for all
-    logits of a token counts for nothing."""
-    given = {key: x.double() if x.is_floating_point() else x for key, x in tiny.arguments(prompt).items()}
+    """Logits of every token, or without a head the last hidden states, computed in float64; a
+    number of its own for all logits of a token counts for nothing."""
+    given = {
+        key: x.double() if x.is_floating_point() else x for key, x in tiny.arguments(prompt).items()
+    }
     with float64(), as_measured(places.model):
         output = places.model(**given)
-    result: torch.Tensor = output.logits.log_softmax(-1) if places.entry.has_head else output.last_hidden_state
+    result: torch.Tensor = (
+        output.logits.log_softmax(-1) if places.entry.has_head else output.last_hidden_state
+    )
     return result

@@ -1,4 +1,5 @@
-"""Every fit with a good table, every way to spoil it, and what must come of both: refused or said, in which words."""
+"""Every fit with a good table, every way to spoil it, and what must come of both: refused or said,
+in which words."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ import pandas as pd
 import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
-from thermostats.modelling.crowding import crowding_rows, fit_crowding, fit_spectral, fit_threshold, spectral_rows
+from thermostats.modelling.crowding import (
+    crowding_rows,
+    fit_crowding,
+    fit_spectral,
+    fit_threshold,
+    spectral_rows,
+)
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.simulated import model_facts
@@ -32,7 +39,8 @@ REFUSED, SAID = "refused", "said"
 
 @dataclass(frozen=True)
 class Case:
-    """A fit with a good table of n models in so many labs, and where its gain and its geometry stand."""
+    """A fit with a good table of n models in so many labs, and where its gain and its geometry
+    stand."""
 
     good: Callable[[int, int], Table]
     fit: Callable[[Table], Any]
@@ -46,7 +54,9 @@ class Case:
 
 def gains(n: int, labs: int) -> Table:
     rng = np.random.default_rng(1)
-    table = model_table(0.1 + rng.normal(0, 0.1, n), L=rng.choice([6, 12, 24, 36, 48], n), labs=labs)
+    table = model_table(
+        0.1 + rng.normal(0, 0.1, n), L=rng.choice([6, 12, 24, 36, 48], n), labs=labs
+    )
     rho = np.exp(rng.normal(-1.6, 0.6, n))
     return table.assign(rho=rho, ratio=np.exp(rng.normal(0, 0.5, n)))
 
@@ -55,7 +65,9 @@ def averages(n: int, labs: int) -> Table:
     rng = np.random.default_rng(2)
     gain = np.exp(rng.normal(0.1, 0.2, n))
     lab = [f"lab{i % labs}" for i in range(n)]
-    facts = model_facts(12, 4, rng).head(n).assign(model_id=[f"m{i}" for i in range(n)], heritage=lab)
+    facts = (
+        model_facts(12, 4, rng).head(n).assign(model_id=[f"m{i}" for i in range(n)], heritage=lab)
+    )
     return facts.assign(gain=gain, gain_sd=0.1, n_prompts=25, prompt_id="")
 
 
@@ -66,7 +78,9 @@ def networks(n: int, labs: int) -> Table:
 
 def paired(n: int, labs: int) -> Table:
     rng = np.random.default_rng(4)
-    found = pairs_table(rng, levels=list(rng.normal(0, 0.3, n)), changes=list(rng.normal(0, 0.1, n)), prompts=5)
+    found = pairs_table(
+        rng, levels=list(rng.normal(0, 0.3, n)), changes=list(rng.normal(0, 0.1, n)), prompts=5
+    )
     return found.assign(heritage="lab" + (found["heritage"].str[3:].astype(int) % labs).astype(str))
 
 
@@ -85,7 +99,9 @@ def truths(n: int, labs: int) -> Table:
 def measured(n: int, labs: int) -> Table:
     """Every model by two sources."""
     rng = np.random.default_rng(7)
-    table = model_table(0.1 + rng.normal(0, 0.2, n), labs=labs).assign(dtype="float32", prompt_set="p")
+    table = model_table(0.1 + rng.normal(0, 0.2, n), labs=labs).assign(
+        dtype="float32", prompt_set="p"
+    )
     level = np.exp(rng.normal(0, 0.05, n))
     other = table.assign(source="other", dtype="bfloat16", **{GAIN: table[GAIN] * level})
     return pd.concat([table.assign(source="one"), other], ignore_index=True)
@@ -94,11 +110,17 @@ def measured(n: int, labs: int) -> Table:
 def matched(n: int, labs: int) -> Table:
     """Models of three shapes, a family a lab and shape."""
     rng = np.random.default_rng(8)
-    table = gains(n, labs).assign(n_layers=12, n_heads=[8, 12, 16] * (n // 3) + [8] * (n % 3), d_model=768)
+    table = gains(n, labs).assign(
+        n_layers=12, n_heads=[8, 12, 16] * (n // 3) + [8] * (n % 3), d_model=768
+    )
     table = table.sort_values("n_heads", ignore_index=True).assign(
         heritage=[f"lab{i % labs}" for i in range(n)], gain=np.exp(rng.normal(0, 0.1, n))
     )
-    return table.assign(family=[f"f{i % labs}" for i in range(n)]).drop(columns=GAIN).rename(columns={"gain": GAIN})
+    return (
+        table.assign(family=[f"f{i % labs}" for i in range(n)])
+        .drop(columns=GAIN)
+        .rename(columns={"gain": GAIN})
+    )
 
 
 def ratios(table: Table) -> Table:
@@ -120,10 +142,18 @@ CASES = {
         lambda t: t.assign(n_heads=2 * t["n_layers"]),
     ),
     "kleiber": Case(
-        gains, lambda t: fit_kleiber(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
+        gains,
+        lambda t: fit_kleiber(t, GAIN, seed=1),
+        lambda t: bounded_rows(t, GAIN).warnings,
+        GAIN,
+        ("n_layers",),
     ),
     "envelope": Case(
-        gains, lambda t: fit_envelope(t, GAIN, seed=1), lambda t: bounded_rows(t, GAIN).warnings, GAIN, ("n_layers",)
+        gains,
+        lambda t: fit_envelope(t, GAIN, seed=1),
+        lambda t: bounded_rows(t, GAIN).warnings,
+        GAIN,
+        ("n_layers",),
     ),
     "transition": Case(
         networks,
@@ -181,7 +211,9 @@ CASES = {
         (),
         lambda t: t.assign(entropy=t["entropy"].where(t["model_id"] != "m0", 3.0)),
     ),
-    "unit_means": Case(prompted, lambda t: fit_unit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
+    "unit_means": Case(
+        prompted, lambda t: fit_unit_means(t, "value", scale=0.5, seed=1), None, "value", ()
+    ),
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
     "sources": Case(measured, lambda t: fit_sources(t, GAIN, seed=1), None, GAIN, ()),
     "matched": Case(
@@ -232,16 +264,22 @@ BAD: dict[str, Callable[[Case], Table]] = {
     "one lab": lambda case: case.good(12, 1),
     "one model a lab": lambda case: case.good(12, 12),
     "two models": lambda case: case.good(2, 2),
-    "no lab": lambda case: (t := case.good(12, 4)).assign(heritage=t["heritage"].where(np.arange(len(t)) > 0)),
+    "no lab": lambda case: (t := case.good(12, 4)).assign(
+        heritage=t["heritage"].where(np.arange(len(t)) > 0)
+    ),
     "gain of zero": first(0.0),
     "gain below zero": first(-1.0),
     "infinite gain": first(np.inf),
     "gain not known": first(np.nan),
     "gain in words": lambda case: case.good(12, 4).assign(**{case.gain: "much"}),
-    "constant gain": lambda case: (t := case.good(12, 4)).assign(**{case.gain: [t[case.gain].min()] * len(t)}),
+    "constant gain": lambda case: (t := case.good(12, 4)).assign(
+        **{case.gain: [t[case.gain].min()] * len(t)}
+    ),
     "geometry not known": geometry(np.nan),
     "constant geometry": geometry(48.0),
-    "rank-deficient": lambda case: case.copied(case.good(12, 4)) if case.copied else pytest.fail("no such columns"),
+    "rank-deficient": lambda case: (
+        case.copied(case.good(12, 4)) if case.copied else pytest.fail("no such columns")
+    ),
 }
 COMMON = {
     "gain in words": (REFUSED, "a column is not numeric"),
@@ -257,7 +295,8 @@ COLUMNS = {
 }
 READ = COLUMNS | {
     **dict.fromkeys(
-        ("gain of zero", "gain below zero", "infinite gain"), (REFUSED, "a gain is not positive and finite")
+        ("gain of zero", "gain below zero", "infinite gain"),
+        (REFUSED, "a gain is not positive and finite"),
     ),
     "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
     "geometry not known": (REFUSED, "missing geometry"),
@@ -276,7 +315,9 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "constant geometry": (REFUSED, "a block without variation"),
         "rank-deficient": (SAID, "geometry has rank 2 of 3 columns"),
     },
-    "kleiber": COMMON | READ | {"one lab": (SAID, "only one lab"), "one model a lab": (SAID, "one model of every lab")},
+    "kleiber": COMMON
+    | READ
+    | {"one lab": (SAID, "only one lab"), "one model a lab": (SAID, "one model of every lab")},
     "transition": COLUMNS
     | {
         "one lab": (REFUSED, "no other lab to predict"),
@@ -369,8 +410,14 @@ EXPECTED |= {"envelope": EXPECTED["kleiber"], "threshold": EXPECTED["crowding"]}
 TAKEN = {
     ("invariance", "one model a lab"): "pairs of several labs are one population",
     ("invariance", "two models"): "two pairs: the number is said in the result",
-    **{("unit_means", bad): "labs are not read" for bad in ("one lab", "one model a lab", "no lab", "two models")},
-    **{("unit_means", f"gain {what} zero"): "an outcome may have any sign" for what in ("of", "below")},
+    **{
+        ("unit_means", bad): "labs are not read"
+        for bad in ("one lab", "one model a lab", "no lab", "two models")
+    },
+    **{
+        ("unit_means", f"gain {what} zero"): "an outcome may have any sign"
+        for what in ("of", "below")
+    },
     ("share", "gain of zero"): "0 is false",
     ("sources", "one lab"): "kinds with one value are left out and named",
     ("sources", "one model a lab"): "kinds that coincide are named",

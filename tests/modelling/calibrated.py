@@ -1,4 +1,5 @@
-"""Are posteriors as wide as they say? Ranks of true values, by bounds that right ones miss once in a thousand runs."""
+"""Are posteriors as wide as they say? Ranks of true values, by bounds that right ones miss once in
+a thousand runs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from thermostats.modelling.sampling import Sampled
 Read = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 FALSE_ALARM = 0.001
-"""Probability that a test of ranks fails where they are uniform, over all its quantities together."""
+"""Probability that a test of ranks fails where they are uniform, over all its quantities
+together."""
 
 
 def rank_of(draws: np.ndarray, truth: float) -> float:
@@ -24,9 +26,11 @@ def rank_of(draws: np.ndarray, truth: float) -> float:
 
 
 def uniform(rank: np.ndarray) -> float:
-    """Twice the smaller p-value of place (Kolmogorov–Smirnov) and spread (ΣΦ⁻¹(rank)² ~ χ²ₙ, two-sided).
+    """Twice the smaller p-value of place (Kolmogorov–Smirnov) and spread (ΣΦ⁻¹(rank)² ~ χ²ₙ,
+    two-sided).
 
-    Of posteriors of the right centre and another width the first sees little, the second what 1/w² of χ²ₙ shows.
+    Of posteriors of the right centre and another width the first sees little, the second what 1/w²
+    of χ²ₙ shows.
     """
     square = np.square(stats.norm.ppf(rank)).sum()
     spread = 2 * min(stats.chi2.cdf(square, rank.size), stats.chi2.sf(square, rank.size))
@@ -36,10 +40,11 @@ def uniform(rank: np.ndarray) -> float:
 def ranks(
     model: Gaussian | Sampled, read: Read, simulations: int, *, seed: int, settings: Settings
 ) -> dict[str, np.ndarray]:
-    """Rank of every true quantity among its posterior draws, as a share: uniform where the engine is right.
+    """Rank of every true quantity among its posterior draws, as a share: uniform where the engine
+    is right.
 
-    Truths are drawn from the prior, outcomes from the truths, and the model is fitted to each (Talts et al. 2018,
-    arXiv:1804.06788). `read`: quantities of draws, by name.
+    Truths are drawn from the prior, outcomes from the truths, and the model is fitted to each
+    (Talts et al. 2018, arXiv:1804.06788). `read`: quantities of draws, by name.
     """
     rng = np.random.default_rng(seed)
     truths = model.from_prior(simulations, rng)

@@ -20,9 +20,16 @@ TOTAL, ERROR = 0.2, 0.01
 
 
 def sure(
-    n_models: int, n_labs: int, shares: Mapping[str, float], *, simulations: int, seed: int, geometry: str = "met"
+    n_models: int,
+    n_labs: int,
+    shares: Mapping[str, float],
+    *,
+    simulations: int,
+    seed: int,
+    geometry: str = "met",
 ) -> dict[str, float]:
-    """Per order of the blocks the share of simulated studies in which its posterior probability is above `SURE`."""
+    """Per order of the blocks the share of simulated studies in which its posterior probability is
+    above `SURE`."""
     rng, results = np.random.default_rng(seed), dict[str, list[float]]()
     for _ in range(-(-simulations // PER_DESIGN)):
         facts = model_facts(n_models, n_labs, rng, geometry=geometry)
@@ -32,7 +39,9 @@ def sure(
     return {order: float((np.array(values) > SURE).mean()) for order, values in results.items()}
 
 
-def _orders(facts: pd.DataFrame, shares: Mapping[str, float], rng: np.random.Generator) -> dict[str, float]:
+def _orders(
+    facts: pd.DataFrame, shares: Mapping[str, float], rng: np.random.Generator
+) -> dict[str, float]:
     """Posterior probabilities of the orders in one simulated study."""
     bases = list_bases(STANDARD.design_rows(facts))
     y = np.sum(list(contributions(bases, shares, TOTAL, rng).values()), axis=0)

@@ -36,7 +36,12 @@ def model_table(
 
 
 def pairs_table(
-    rng: np.random.Generator, *, levels: list[float], changes: list[float], prompts: int = 25, spread: float = 0.1
+    rng: np.random.Generator,
+    *,
+    levels: list[float],
+    changes: list[float],
+    prompts: int = 25,
+    spread: float = 0.1,
 ) -> pd.DataFrame:
     pairs = []
     for level, change in zip(levels, changes, strict=True):
@@ -49,9 +54,21 @@ def pairs_of_log_gains(pairs: list[tuple[np.ndarray, np.ndarray]]) -> pd.DataFra
     """Log gains of base and tuned model, by prompt, as rows of `by_prompt`."""
     rows = []
     for j, (base, tuned) in enumerate(pairs):
-        for name, variant, parent, gains in ((f"b{j}", "base", "", base), (f"t{j}", "instruct", f"b{j}", tuned)):
-            facts = {"model_id": name, "heritage": f"lab{j}", "family": f"f{j}", "variant": variant, "parent": parent}
-            rows += [{**facts, "prompt_id": f"p{k:02d}", "value": float(np.exp(g))} for k, g in enumerate(gains)]
+        for name, variant, parent, gains in (
+            (f"b{j}", "base", "", base),
+            (f"t{j}", "instruct", f"b{j}", tuned),
+        ):
+            facts = {
+                "model_id": name,
+                "heritage": f"lab{j}",
+                "family": f"f{j}",
+                "variant": variant,
+                "parent": parent,
+            }
+            rows += [
+                {**facts, "prompt_id": f"p{k:02d}", "value": float(np.exp(g))}
+                for k, g in enumerate(gains)
+            ]
     return pd.DataFrame(rows)
 
 
@@ -94,38 +111,61 @@ def transition_truth(rng: np.random.Generator) -> dict[str, float]:
     return {"a": a, "b": b, "c": c, "tau": abs(tau), "sigma": abs(sigma)}
 
 
-def transition_table(rng: np.random.Generator, truth: dict[str, float], *, n: int = 24, labs: int = 6) -> pd.DataFrame:
+def transition_table(
+    rng: np.random.Generator, truth: dict[str, float], *, n: int = 24, labs: int = 6
+) -> pd.DataFrame:
     """Networks whose logit of depth is that line, L* = ⌈L p⌉."""
     L, H, lab = network_shapes(rng, n, labs)
     z = [(np.log(v) - np.log(v).mean()) / np.log(v).std() for v in (L, H)]
-    place = truth["a"] + truth["b"] * z[0] + truth["c"] * z[1] + rng.normal(0, truth["tau"], labs)[lab]
+    place = (
+        truth["a"] + truth["b"] * z[0] + truth["c"] * z[1] + rng.normal(0, truth["tau"], labs)[lab]
+    )
     place = place + rng.normal(0, truth["sigma"], n)
     return networks(L, H, lab, np.ceil(L / (1 + np.exp(-place))))
 
 
-def network_shapes(rng: np.random.Generator, n: int, labs: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def network_shapes(
+    rng: np.random.Generator, n: int, labs: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Layers, heads and labs of n networks."""
-    return rng.choice([12, 16, 24, 32, 36, 48], n), rng.choice([8, 12, 16, 20, 32, 40], n), np.arange(n) % labs
+    return (
+        rng.choice([12, 16, 24, 32, 36, 48], n),
+        rng.choice([8, 12, 16, 20, 32, 40], n),
+        np.arange(n) % labs,
+    )
 
 
 def networks(L: np.ndarray, H: np.ndarray, lab: np.ndarray, star: np.ndarray) -> pd.DataFrame:
     """Networks of these shapes and labs with L*, put within the network."""
     n = len(L)
-    facts = {"model_id": [f"m{i}" for i in range(n)], "heritage": [f"lab{j}" for j in lab], "source": "simulated"}
+    facts = {
+        "model_id": [f"m{i}" for i in range(n)],
+        "heritage": [f"lab{j}" for j in lab],
+        "source": "simulated",
+    }
     return pd.DataFrame({**facts, "n_layers": L, "n_heads": H, "L_star_peak": np.clip(star, 1, L)})
 
 
 def crowding_table(
     rng: np.random.Generator, kind: str, *, n: int = 36, labs: int = 6
 ) -> tuple[pd.DataFrame, dict[str, float]]:
-    """Gains of a rival drawn from its prior (`constant`, `slope`, `slopes apart`, `step`), with what made them."""
+    """Gains of a rival drawn from its prior (`constant`, `slope`, `slopes apart`, `step`), with
+    what made them."""
     lab = np.arange(n) % labs
     x = rng.normal(-1.6, 0.5, labs)[lab] + rng.normal(0, 0.5, n)
     mean = np.array([x[lab == j].mean() for j in range(labs)])[lab]
-    truth = {"a": rng.normal(0, 0.5), "cut": rng.uniform(x.min(), x.max()), "step": rng.normal(0, 0.5)}
+    truth = {
+        "a": rng.normal(0, 0.5),
+        "cut": rng.uniform(x.min(), x.max()),
+        "step": rng.normal(0, 0.5),
+    }
     truth |= {name: rng.normal(0, 0.25 / x.std()) for name in ("within", "between")}
     truth |= {name: abs(rng.normal(0, 0.25)) for name in ("tau", "sigma")}
-    y = truth["a"] + rng.normal(0, truth["tau"], labs)[lab] + rng.normal(0, np.hypot(truth["sigma"], 0.01), n)
+    y = (
+        truth["a"]
+        + rng.normal(0, truth["tau"], labs)[lab]
+        + rng.normal(0, np.hypot(truth["sigma"], 0.01), n)
+    )
     y += {
         "constant": 0.0,
         "slope": truth["within"] * (x - x.mean()),

@@ -1,7 +1,9 @@
-"""Every law of the exact engine against NUTS on three simulated data sets: β, scales and effects are the same.
+"""Every law of the exact engine against NUTS on three simulated data sets: β, scales and effects
+are the same.
 
-The Gaussian model of a law is written out in PyMC once, with columns, blocks and levels padded by zeros, so that one
-structure of each kind of prior is compiled. What PyMC draws itself (shares, curves, ranks, pairs) is NUTS already.
+The Gaussian model of a law is written out in PyMC once, with columns, blocks and levels padded by
+zeros, so that one structure of each kind of prior is compiled. What PyMC draws itself (shares,
+curves, ranks, pairs) is NUTS already.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from bad_inputs import CASES, GAIN
-from simulated import benchmark_table, crowding_table, model_table, pairs_table, transition_table, transition_truth
+from simulated import (
+    benchmark_table,
+    crowding_table,
+    model_table,
+    pairs_table,
+    transition_table,
+    transition_truth,
+)
 from test_measurements import measured
 
 from thermostats.modelling.crowding import fit_crowding, fit_spectral, fit_threshold
@@ -69,7 +78,9 @@ def heritage(rng: Rng) -> Fit:
     n = 20
     facts = model_facts(n, 5, rng).head(n).assign(model_id=[f"m{i}" for i in range(n)])
     gain = np.exp(rng.normal(0.1, 0.2, n))
-    return fit_heritage(facts.assign(gain=gain, gain_sd=0.1, n_prompts=25, prompt_id=""), estimand="last_gain")
+    return fit_heritage(
+        facts.assign(gain=gain, gain_sd=0.1, n_prompts=25, prompt_id=""), estimand="last_gain"
+    )
 
 
 def sources(rng: Rng) -> Fit:
@@ -82,7 +93,9 @@ def gains(rng: Rng) -> pd.DataFrame:
 
 
 def pairs(rng: Rng) -> Fit:
-    return fit_invariance(pairs_table(rng, levels=list(rng.normal(0, 0.2, 6)), changes=list(rng.normal(0, 0.1, 6))))
+    return fit_invariance(
+        pairs_table(rng, levels=list(rng.normal(0, 0.2, 6)), changes=list(rng.normal(0, 0.1, 6)))
+    )
 
 
 def ranks(rng: Rng) -> Fit:
@@ -99,7 +112,13 @@ def matched(rng: Rng) -> Fit:
 
 
 LAWS: Mapping[str, Callable[[Rng], Fit]] = {
-    **{"line": line, "two levels": two_levels, "spectral": spectral, "crowding": crowding, "transition": transition},
+    **{
+        "line": line,
+        "two levels": two_levels,
+        "spectral": spectral,
+        "crowding": crowding,
+        "transition": transition,
+    },
     **{"slopes": slopes, "heritage": heritage, "sources": sources, "matched": matched},
     **{"invariance": pairs, "benchmark": ranks, "unit_means": units},
 }
@@ -119,8 +138,17 @@ def gaussian(data: Mapping[str, Any]) -> None:
     z = pm.Normal("z", shape=data["levels"])
     effects = pm.Deterministic("effects", z * scale[data["block"]])
     mean = pm.math.dot(data["X"], beta) + pm.math.dot(data["Z"], effects)
-    factor = pm.ChiSquared("chi2", data["freedom"], shape=data["n"]) / data["freedom"] if data["estimated"] else 1.0
-    pm.Normal("y", mean, pm.math.sqrt(scale[-1] ** 2 + data["square"] / factor), observed=data["y_observed"])
+    factor = (
+        pm.ChiSquared("chi2", data["freedom"], shape=data["n"]) / data["freedom"]
+        if data["estimated"]
+        else 1.0
+    )
+    pm.Normal(
+        "y",
+        mean,
+        pm.math.sqrt(scale[-1] ** 2 + data["square"] / factor),
+        observed=data["y_observed"],
+    )
 
 
 def written_out(model: Gaussian, levels: int) -> Sampled:
@@ -133,7 +161,11 @@ def written_out(model: Gaussian, levels: int) -> Sampled:
     Z[:, : sum(sizes)] = np.column_stack(list(model.blocks.values()))
     block[: sum(sizes)] = np.repeat(np.arange(len(sizes)), sizes)
     data: dict[str, Any] = {"X": X, "sd": sd, "Z": Z, "block": block, "levels": levels, "n": n}
-    data |= {"square": np.square(model.error), "y_observed": model.y, "estimated": model.freedom is not None}
+    data |= {
+        "square": np.square(model.error),
+        "y_observed": model.y,
+        "estimated": model.freedom is not None,
+    }
     data["freedom"] = np.ones(n) if model.freedom is None else np.minimum(model.freedom, 1e6)
     if isinstance(model.prior, Shares):
         data |= {"shares": True, "total": model.prior.total, "number": number}
@@ -143,7 +175,9 @@ def written_out(model: Gaussian, levels: int) -> Sampled:
         scales = np.ones(BLOCKS)
         scales[: number - 1], scales[-1] = model.prior.scales[:-1], model.prior.scales[-1]
         data |= {"shares": False, "scales": scales}
-    return Sampled(declare=gaussian, data=data, per_row=("X", "Z", "square", "freedom", "y_observed"))
+    return Sampled(
+        declare=gaussian, data=data, per_row=("X", "Z", "square", "freedom", "y_observed")
+    )
 
 
 def moments(draws: Array, effective: float | None = None) -> tuple[Array, Array, Array, Array]:
@@ -154,12 +188,19 @@ def moments(draws: Array, effective: float | None = None) -> tuple[Array, Array,
     if effective is None:
         size = np.array([ess(np.ascontiguousarray(draws[..., k])) for k in range(draws.shape[-1])])
         of_squares = np.square(draws - draws.mean(axis=(0, 1)))
-        again = np.array([ess(np.ascontiguousarray(of_squares[..., k])) for k in range(draws.shape[-1])])
+        again = np.array(
+            [ess(np.ascontiguousarray(of_squares[..., k])) for k in range(draws.shape[-1])]
+        )
     else:
         size = again = np.full(draws.shape[-1], effective)
     sd = flat.std(axis=0)
     squares = np.square(flat - flat.mean(axis=0))
-    return flat.mean(axis=0), sd, sd / np.sqrt(size), squares.std(axis=0) / (2 * sd) / np.sqrt(again)
+    return (
+        flat.mean(axis=0),
+        sd,
+        sd / np.sqrt(size),
+        squares.std(axis=0) / (2 * sd) / np.sqrt(again),
+    )
 
 
 def compare(model: Gaussian, levels: int, seed: int) -> float:
@@ -179,7 +220,10 @@ def compare(model: Gaussian, levels: int, seed: int) -> float:
     a = moments(np.concatenate(ours, axis=-1), exact.effective)
     b = moments(np.concatenate(theirs, axis=-1))
     off = [np.abs(a[i] - b[i]) / np.hypot(a[i + 2], b[i + 2]) for i in (0, 1)]
-    print(f"{len(a[0])} quantities, ESS {exact.effective:.0f}; largest {off[0].max():.2f}, {off[1].max():.2f} errors")
+    print(
+        f"{len(a[0])} quantities, ESS {exact.effective:.0f}; largest {off[0].max():.2f}, "
+        f"{off[1].max():.2f} errors"
+    )
     return float(max(each.max() for each in off))
 
 
@@ -199,7 +243,9 @@ def test_a_law_is_what_nuts_draws(law: str) -> None:
 @pytest.mark.long
 def test_the_places_of_a_threshold_are_what_nuts_draws() -> None:
     for seed in (1, 2, 3):
-        model = fit_threshold(crowding_table(np.random.default_rng(seed), "step", n=24, labs=5)[0], GAIN).model
+        model = fit_threshold(
+            crowding_table(np.random.default_rng(seed), "step", n=24, labs=5)[0], GAIN
+        ).model
         assert isinstance(model, Mixture)
         likeliest = model.nodes[int(np.argmax(model.probability))]
         assert compare(likeliest, 8, seed) < ERRORS

@@ -40,7 +40,10 @@ def test_anscombe_correlation_and_slope_are_the_published_ones(name: str) -> Non
     frame = pd.DataFrame({"x": ANSCOMBE_X, "y": ANSCOMBE_Y[name]})
     assert correlation(frame.x, frame.y, seed=0).estimate == pytest.approx(0.816, abs=1e-3)
     fit = slope(frame, "y ~ x", errors="classical")
-    assert (fit.estimate, fit.intercept) == (pytest.approx(0.500, abs=1e-3), pytest.approx(3.00, abs=5e-3))
+    assert (fit.estimate, fit.intercept) == (
+        pytest.approx(0.500, abs=1e-3),
+        pytest.approx(3.00, abs=5e-3),
+    )
     assert fit.standard_error == pytest.approx(0.118, abs=1e-3)
     assert fit.r_squared == pytest.approx(0.667, abs=2e-3)
 
@@ -49,7 +52,9 @@ def test_pearson_p_and_interval_agree_with_scipy() -> None:
     result = correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], seed=0)
     expected = stats.pearsonr(ANSCOMBE_X, ANSCOMBE_Y["first"])
     low, high = expected.confidence_interval()
-    assert (result.p_value, result.lower, result.upper) == pytest.approx((expected.pvalue, low, high))
+    assert (result.p_value, result.lower, result.upper) == pytest.approx(
+        (expected.pvalue, low, high)
+    )
     assert result.p_permutation == pytest.approx(expected.pvalue, abs=5e-3)
     assert "Monte Carlo" in result.permutation
 
@@ -58,13 +63,17 @@ def in_groups(rng: np.random.Generator, slope_within: float = 0.0) -> pd.DataFra
     """Four groups of five points whose means go up together."""
     group = np.repeat(np.arange(4), 5)
     x = rng.normal(size=20) + 3 * group
-    return pd.DataFrame({"g": group, "x": x, "y": slope_within * (x - 3 * group) + 5 * group + rng.normal(size=20)})
+    return pd.DataFrame(
+        {"g": group, "x": x, "y": slope_within * (x - 3 * group) + 5 * group + rng.normal(size=20)}
+    )
 
 
 def test_correlation_within_groups_is_the_partial_correlation_given_the_groups() -> None:
     rows = in_groups(np.random.default_rng(1), -0.8)
     found = correlation(rows.x, rows.y, groups=rows.g, seed=0)
-    of = {name: sm.OLS(rows[name], pd.get_dummies(rows.g).astype(float)).fit().resid for name in "xy"}
+    of = {
+        name: sm.OLS(rows[name], pd.get_dummies(rows.g).astype(float)).fit().resid for name in "xy"
+    }
     assert found.estimate == pytest.approx(np.corrcoef(of["x"], of["y"])[0, 1])
     fit = smf.ols("y ~ x + C(g)", rows).fit()
     assert found.p_value == pytest.approx(fit.pvalues["x"])
@@ -74,7 +83,10 @@ def test_correlation_within_groups_is_the_partial_correlation_given_the_groups()
 
 def test_correlation_within_groups_errs_as_often_as_it_says() -> None:
     rng = np.random.default_rng(2)
-    found = [correlation(r.x, r.y, groups=r.g, seed=0, resamples=199) for r in (in_groups(rng) for _ in range(400))]
+    found = [
+        correlation(r.x, r.y, groups=r.g, seed=0, resamples=199)
+        for r in (in_groups(rng) for _ in range(400))
+    ]
     p = np.array([one.p_permutation for one in found])
     covered = np.mean([one.lower < 0 < one.upper for one in found])
     assert 0.025 < np.mean(p <= 0.05) < 0.08 and 0.92 < covered < 0.98
@@ -106,7 +118,9 @@ def test_power_law_is_exact_on_an_exact_law_and_what_one_point_does_by_hand() ->
     keep = [np.delete(np.arange(5), i) for i in range(5)]
     without = np.array([np.polyfit(np.log10(x[k]), np.log10(y[k]), 1)[0] for k in keep])
     fit = power_law(x, y)
-    assert (fit.smallest_without_one, fit.largest_without_one) == pytest.approx((without.min(), without.max()))
+    assert (fit.smallest_without_one, fit.largest_without_one) == pytest.approx(
+        (without.min(), without.max())
+    )
 
 
 def test_hc3_error_by_its_formula() -> None:
@@ -116,8 +130,12 @@ def test_hc3_error_by_its_formula() -> None:
     residual = frame.y - X @ inverse @ X.T @ frame.y
     omega = (residual / (1 - np.diag(X @ inverse @ X.T))) ** 2
     fit = slope(frame, "y ~ x", against=0.5)
-    assert fit.standard_error == pytest.approx(math.sqrt((inverse @ X.T @ np.diag(omega) @ X @ inverse)[1, 1]))
-    assert fit.p_value == pytest.approx(2 * stats.t.sf(abs(fit.estimate - 0.5) / fit.standard_error, 9))
+    assert fit.standard_error == pytest.approx(
+        math.sqrt((inverse @ X.T @ np.diag(omega) @ X @ inverse)[1, 1])
+    )
+    assert fit.p_value == pytest.approx(
+        2 * stats.t.sf(abs(fit.estimate - 0.5) / fit.standard_error, 9)
+    )
 
 
 def test_holm_by_hand_and_as_statsmodels_has_it() -> None:
@@ -125,13 +143,18 @@ def test_holm_by_hand_and_as_statsmodels_has_it() -> None:
     assert holm(p) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
     assert holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
     many = {str(k): float(x) for k, x in enumerate(np.random.default_rng(1).uniform(size=20) ** 3)}
-    assert list(holm(many).values()) == pytest.approx(multipletests(list(many.values()), method="holm")[1])
+    assert list(holm(many).values()) == pytest.approx(
+        multipletests(list(many.values()), method="holm")[1]
+    )
 
 
 BAD_SLOPES = {
     "a column that is not there": (pd.DataFrame({"y": [1.0, 2, 3], "x": [1.0, 2, 4]}), "y ~ z"),
     "a missing value": (pd.DataFrame({"y": [1.0, 2, 3, np.nan], "x": [1.0, 2, 4, 5]}), "y ~ x"),
-    "the logarithm of zero": (pd.DataFrame({"y": [1.0, 2, 3, 5], "x": [0.0, 2, 4, 5]}), "y ~ np.log(x)"),
+    "the logarithm of zero": (
+        pd.DataFrame({"y": [1.0, 2, 3, 5], "x": [0.0, 2, 4, 5]}),
+        "y ~ np.log(x)",
+    ),
     "as many coefficients as rows": (pd.DataFrame({"y": [1.0, 2], "x": [1.0, 2]}), "y ~ x"),
     "a constant column": (pd.DataFrame({"y": [1.0, 2, 4], "x": [1.0, 1, 1]}), "y ~ x"),
     "a row of its own": (pd.DataFrame({"y": [1.0, 2, 4, 7], "x": list("aaab")}), "y ~ x"),
@@ -187,7 +210,9 @@ def test_every_model_has_scipys_correlation(method: str) -> None:
     assert result.by_model["estimate"].tolist() == pytest.approx(by_scipy, abs=1e-12)
     assert result.estimate == pytest.approx(np.mean(by_scipy))
     alone = correlation(x["a"], y["a"], method=method, seed=0, resamples=99)  # type: ignore[arg-type]
-    assert result.by_model.loc["a", ["lower", "upper"]].tolist() == pytest.approx([alone.lower, alone.upper])
+    assert result.by_model.loc["a", ["lower", "upper"]].tolist() == pytest.approx(
+        [alone.lower, alone.upper]
+    )
 
 
 def test_an_effect_is_found_and_its_interval_is_above_zero() -> None:
@@ -201,7 +226,9 @@ def test_tables_of_other_prompts_are_refused() -> None:
         within_correlation(x, y.iloc[::-1], seed=0)
 
 
-def test_ranks_inside_models_of_many_studies_are_those_of_single_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_inside_models_of_many_studies_are_those_of_single_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Ties in x among them; in one go and in parts."""
     rng = np.random.default_rng(2)
     x, outcomes = rng.integers(0, 4, (9, 3)).astype(float), rng.normal(size=(5, 9, 3))
@@ -223,13 +250,16 @@ def test_differences_of_many_studies_have_welch_s_interval() -> None:
     found = welch_differences(outcomes, inside)
     for study, y in enumerate(outcomes):
         interval = stats.ttest_ind(y[inside], y[~inside], equal_var=False).confidence_interval()
-        assert (found.lower[study], found.upper[study]) == pytest.approx((interval.low, interval.high))
+        assert (found.lower[study], found.upper[study]) == pytest.approx(
+            (interval.low, interval.high)
+        )
     with pytest.raises(UsageError, match="too few"):
         welch_differences(outcomes, np.arange(9) < 2)
 
 
 def test_few_points_need_a_perfect_order() -> None:
-    """Exact two-sided p: 2/5! = 0.017 at ρ = ±1, 10/5! = 0.083 at ±0.9; tables for n = 7 give 0.786."""
+    """Exact two-sided p: 2/5! = 0.017 at ρ = ±1, 10/5! = 0.083 at ±0.9; tables for n = 7 give
+    0.786."""
     assert weakest_that_decides(4) == np.inf
     assert weakest_that_decides(5) == pytest.approx(1.0)
     assert weakest_that_decides(7) == pytest.approx(0.786, abs=5e-4)
@@ -279,7 +309,9 @@ def test_eight_points_are_counted_exactly_and_do_not_depend_on_the_seed() -> Non
 
 @pytest.mark.parametrize("n", [7, 9])
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
-def test_pairings_are_counted_as_scipy_counts_them(method: Literal["pearson", "spearman"], n: int) -> None:
+def test_pairings_are_counted_as_scipy_counts_them(
+    method: Literal["pearson", "spearman"], n: int
+) -> None:
     """All of them, and a sample with ties."""
     rng = np.random.default_rng(n)
     x, y = rng.integers(0, 5, n).astype(float), rng.integers(0, 4, n).astype(float)

@@ -1,7 +1,8 @@
-"""Every fit and every bad table: an error that says what is wrong, or a warning in the result, never a silent number.
+"""Every fit and every bad table: an error that says what is wrong, or a warning in the result,
+never a silent number.
 
-`bad_inputs.EXPECTED` is the whole table, fit × bad input. Warnings are asked of the rows that a fit takes, which needs
-no sampler; that a result holds them is shown once.
+`bad_inputs.EXPECTED` is the whole table, fit × bad input. Warnings are asked of the rows that a fit
+takes, which needs no sampler; that a result holds them is shown once.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.sampling import Sampled
 
-CHECKS = ["prior predictive", "posterior predictive", "shape", "LOO-PIT", "prior sensitivity", "influence"]
+CHECKS = [
+    "prior predictive",
+    "posterior predictive",
+    "shape",
+    "LOO-PIT",
+    "prior sensitivity",
+    "influence",
+]
 SAMPLED = {"share"}
 """Fits by chains, whose model is compiled first."""
 ASKED = [
@@ -77,7 +85,9 @@ def test_what_is_said_of_rows_is_in_the_result_and_in_what_is_written(fit: str) 
     assert set(said) <= set(result.to_dict()["warnings"])
 
 
-@pytest.mark.parametrize(("fit", "words"), [("benchmark", "1000 models × 25 prompts"), ("slopes", "1000 models × 25")])
+@pytest.mark.parametrize(
+    ("fit", "words"), [("benchmark", "1000 models × 25 prompts"), ("slopes", "1000 models × 25")]
+)
 def test_a_thousand_models_are_too_many_to_compare_one_by_one(fit: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         CASES[fit].fit(prompted(1000, 100))
@@ -129,8 +139,16 @@ def test_errors_below_zero_are_refused() -> None:
 
 def fits() -> dict[str, Callable[..., Any]]:
     """Every `fit_…` of the package that fits a table, by the name that it has."""
-    modules = [import_module(info.name) for info in walk_packages(modelling.__path__, "thermostats.modelling.")]
-    named = {name: value for module in modules for name, value in vars(module).items() if name.startswith("fit_")}
+    modules = [
+        import_module(info.name)
+        for info in walk_packages(modelling.__path__, "thermostats.modelling.")
+    ]
+    named = {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if name.startswith("fit_")
+    }
     return {
         name: value
         for name, value in named.items()
@@ -139,11 +157,15 @@ def fits() -> dict[str, Callable[..., Any]]:
 
 
 def test_every_fit_is_in_the_table_and_gives_the_same_record() -> None:
-    of_tables = {name.removeprefix("fit_") for name in fits()} - {"lineage"}  # takes a tree: test_lineage
+    of_tables = {name.removeprefix("fit_") for name in fits()} - {
+        "lineage"
+    }  # takes a tree: test_lineage
     assert of_tables == set(CASES) == set(EXPECTED)
 
 
-@pytest.mark.parametrize("fit", ["heritage", "crowding", "threshold", "spectral", "sources", "line"])
+@pytest.mark.parametrize(
+    "fit", ["heritage", "crowding", "threshold", "spectral", "sources", "line"]
+)
 def test_gains_beyond_the_prior_are_asked_about(fit: str) -> None:
     """Gains in per cent: outcomes that the prior hardly gives are said to be."""
     case = CASES[fit]

@@ -45,7 +45,9 @@ def test_block_f_and_freedman_lane_hold_their_size() -> None:
     for i in range(80):
         frame = simulated(100 + i)
         f = block_f(frame, "gain", BLOCKS)["geometry"].p_value
-        p.append((f, freedman_lane(frame, "gain", BLOCKS, "geometry", seed=i, permutations=199).p_value))
+        p.append(
+            (f, freedman_lane(frame, "gain", BLOCKS, "geometry", seed=i, permutations=199).p_value)
+        )
     assert (np.mean(np.array(p) <= 0.1, axis=0) <= 0.18).all()
     assert np.abs(np.diff(p, axis=1)).mean() < 0.04
 
@@ -64,7 +66,11 @@ def test_dominance_is_the_mean_over_all_orders_of_entry() -> None:
     for order in itertools.permutations(terms):
         before = 0.0
         for i, block in enumerate(order):
-            now = smf.ols("gain ~ " + " + ".join(terms[b] for b in order[: i + 1]), frame).fit().rsquared
+            now = (
+                smf.ols("gain ~ " + " + ".join(terms[b] for b in order[: i + 1]), frame)
+                .fit()
+                .rsquared
+            )
             shares[block] += (now - before) / 6
             before = now
     result = dominance(frame, "gain", BLOCKS, seed=0, permutations=50)
@@ -93,7 +99,9 @@ def test_noise_gives_the_published_order_by_block_size_alone() -> None:
         ({}, {"scale": []}, "a block without columns"),
     ],
 )
-def test_bad_input_is_refused(change: dict[str, object], blocks: dict[str, list[str]], words: str) -> None:
+def test_bad_input_is_refused(
+    change: dict[str, object], blocks: dict[str, list[str]], words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         block_f(simulated(7).assign(**change), "gain", blocks)
 
@@ -111,7 +119,9 @@ def test_what_cannot_be_asked_is_refused() -> None:
 def test_a_column_determined_by_others_counts_once() -> None:
     frame = simulated(2).assign(density=lambda f: f["heads"] - f["head_width"])
     plain = block_f(frame, "gain", BLOCKS)["geometry"]
-    more = block_f(frame, "gain", BLOCKS | {"geometry": [*BLOCKS["geometry"], "density"]})["geometry"]
+    more = block_f(frame, "gain", BLOCKS | {"geometry": [*BLOCKS["geometry"], "density"]})[
+        "geometry"
+    ]
     assert (more.f, more.df_block) == (pytest.approx(plain.f), 3)
 
 
@@ -119,7 +129,9 @@ def test_two_blocks_share_what_both_explain() -> None:
     frame = simulated(4, 0.7)
     own = {name: smf.ols(f"gain ~ {name}", frame).fit().rsquared for name in ("depth", "size")}
     both = smf.ols("gain ~ depth + size", frame).fit().rsquared
-    found = dominance(frame, "gain", {"geometry": ["depth"], "scale": ["size"]}, seed=0, permutations=10).shares
+    found = dominance(
+        frame, "gain", {"geometry": ["depth"], "scale": ["size"]}, seed=0, permutations=10
+    ).shares
     assert found["scale"] == pytest.approx((own["size"] + both - own["depth"]) / 2)
 
 
@@ -131,7 +143,9 @@ def test_null_r_squared_is_that_of_noise() -> None:
 
 def test_orthogonal_blocks_share_their_own_r_squared() -> None:
     a, b = np.tile([1.0, -1.0], 8), np.repeat([1.0, -1.0], 8)
-    frame = pd.DataFrame({"a": a, "b": b, "y": 2 * a + b + np.repeat(np.tile([1.0, -1.0], 4), 2) * 0.5})
+    frame = pd.DataFrame(
+        {"a": a, "b": b, "y": 2 * a + b + np.repeat(np.tile([1.0, -1.0], 4), 2) * 0.5}
+    )
     result = dominance(frame, "y", {"first": ["a"], "second": ["b"]}, seed=0)
     assert dict(result.shares) == pytest.approx({"first": 4 / 5.25, "second": 1 / 5.25})
     assert result.table["rank"].tolist() == [1, 2]

@@ -1,8 +1,9 @@
-"""Laws by simulation: true values drawn from the prior have uniform ranks in their posteriors, in place and in spread.
+"""Laws by simulation: true values drawn from the prior have uniform ranks in their posteriors, in
+place and in spread.
 
-What is laid out for the table of a good case is drawn anew and fitted again: every law of `CASES` but thresholds, held
-against NUTS alone; lineage is held against a reference of its own. Ranked are all that the model tells of β, scales and
-levels, and the first effect of every kind.
+What is laid out for the table of a good case is drawn anew and fitted again: every law of `CASES`
+but thresholds, held against NUTS alone; lineage is held against a reference of its own. Ranked are
+all that the model tells of β, scales and levels, and the first effect of every kind.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ FEW, SHORT = Settings(draws=250), Settings(draws=500, tune=500)
 
 
 def elements(model: Gaussian | Sampled, shapes: Mapping[str, tuple[int, ...]]) -> Read:
-    """A function of draws to what is ranked: numbers, β, scales, levels that outcomes tell, the first of effects."""
+    """A function of draws to what is ranked: numbers, β, scales, levels that outcomes tell, the
+    first of effects."""
     if isinstance(model, Gaussian):
         told = {"beta": shapes["beta"][0], "scale": shapes["scale"][0]}
     else:
@@ -46,7 +48,9 @@ def calibrated(model: Gaussian | Sampled) -> dict[str, float]:
     prior = model.from_prior(2, np.random.default_rng(0))
     simulations, settings = (EXACT, FEW) if isinstance(model, Gaussian) else (SAMPLED, SHORT)
     drawn = model.sample(seed=0, settings=settings).values
-    shapes = {name: values.shape[2:] for name, values in drawn.items() if name in prior and name != "y"}
+    shapes = {
+        name: values.shape[2:] for name, values in drawn.items() if name in prior and name != "y"
+    }
     by_quantity = ranks(model, elements(model, shapes), simulations, seed=1, settings=settings)
     return {name: uniform(rank) for name, rank in by_quantity.items()}
 
@@ -66,7 +70,8 @@ def test_a_law_is_calibrated(law: str) -> None:
 
 @pytest.mark.parametrize(("width", "seen"), [(1.0, False), (1 / 1.5, True), (1.5, True)])
 def test_ranks_in_a_posterior_of_another_width_are_seen(width: float, seen: bool) -> None:
-    """In 200 tables, among forty quantities; at 1/1.5 the spread is beyond its bound in 99.99 % of such studies."""
+    """In 200 tables, among forty quantities; at 1/1.5 the spread is beyond its bound in 99.99 % of
+    such studies."""
     rng, bound = np.random.default_rng(0), FALSE_ALARM / 40
     rank = [rank_of(width * rng.standard_normal(1000), rng.standard_normal()) for _ in range(EXACT)]
     assert (uniform(np.array(rank)) < bound) == seen

@@ -1,4 +1,5 @@
-"""Declared causes: Pearl's examples with their known answers, and random graphs against networkx."""
+"""Declared causes: Pearl's examples with their known answers, and random graphs against
+networkx."""
 
 from __future__ import annotations
 
@@ -35,12 +36,15 @@ def test_a_chain_a_fork_and_a_collider() -> None:
 
 
 def test_pearls_back_door_sets() -> None:
-    """{X3, X4} and {X4, X5} satisfy the criterion, {X4} alone does not (his example after definition 3.3.1)."""
+    """{X3, X4} and {X4, X5} satisfy the criterion, {X4} alone does not (his example after
+    definition 3.3.1)."""
     cut = CausalGraph({name: own - {"x"} for name, own in PEARL.causes.items()})
     assert cut.separated("x", "y", ["3", "4"]) and cut.separated("x", "y", ["4", "5"])
     assert not cut.separated("x", "y", ["4"])
     sets = PEARL.back_door("x", "y")
-    assert {frozenset({"3", "4"}), frozenset({"4", "5"})} < set(sets) and {len(z) for z in sets} == {2}
+    assert {frozenset({"3", "4"}), frozenset({"4", "5"})} < set(sets) and {
+        len(z) for z in sets
+    } == {2}
     assert PEARL.back_door("x", "y", measured=["4", "5"]) == [frozenset({"4", "5"})]
 
 
@@ -49,7 +53,9 @@ def test_random_graphs_against_networkx() -> None:
     rng, answers = np.random.default_rng(0), []
     for _ in range(60):
         n = int(rng.integers(4, 9))
-        arrows = [(str(i), str(j)) for i in range(n) for j in range(i + 1, n) if rng.random() < 0.35]
+        arrows = [
+            (str(i), str(j)) for i in range(n) for j in range(i + 1, n) if rng.random() < 0.35
+        ]
         graph, theirs = CausalGraph.of(arrows), networkx.DiGraph(arrows)
         if len(names := list(graph.causes)) < 4:
             continue
@@ -73,11 +79,19 @@ M = CausalGraph.of([("a", "x"), ("a", "m"), ("b", "m"), ("b", "y"), ("x", "y")])
 def test_what_is_held_fixed_needlessly_opens_a_path() -> None:
     assert M.back_door("x", "y") == [frozenset()]
     cut = CausalGraph({name: own - {"x"} for name, own in M.causes.items()})
-    assert cut.separated("x", "y") and not cut.separated("x", "y", ["m"]) and cut.separated("x", "y", ["m", "a"])
+    assert (
+        cut.separated("x", "y")
+        and not cut.separated("x", "y", ["m"])
+        and cut.separated("x", "y", ["m", "a"])
+    )
 
 
 def test_an_unmeasured_common_cause_cannot_be_held_fixed_and_an_effect_must_not_be() -> None:
     graph = CausalGraph.of([("u", "x"), ("u", "y"), ("x", "between"), ("between", "y")])
     assert graph.back_door("x", "y", measured=["between"]) == []
     assert graph.back_door("x", "y") == [frozenset({"u"})]
-    assert graph.effects("x") == {"between", "y"} and graph.above(["between"]) == {"between", "x", "u"}
+    assert graph.effects("x") == {"between", "y"} and graph.above(["between"]) == {
+        "between",
+        "x",
+        "u",
+    }

@@ -24,7 +24,8 @@ def test_clusters_of_one_row_are_hc2() -> None:
 
 
 def _df(x: np.ndarray, cluster: np.ndarray) -> float:
-    """Degrees of freedom as Imbens and Kolesár write them: (Σλ)² / Σλ² of G'G, G's columns (I − H)_·g A_g w_g."""
+    """Degrees of freedom as Imbens and Kolesár write them: (Σλ)² / Σλ² of G'G, G's columns (I −
+    H)_·g A_g w_g."""
     design = np.column_stack([np.ones(x.size), x])
     hat = design @ np.linalg.pinv(design)
     left, weights = np.eye(x.size) - hat, np.linalg.pinv(design)[1]
@@ -38,7 +39,9 @@ def _df(x: np.ndarray, cluster: np.ndarray) -> float:
     return float(values.sum() ** 2 / np.square(values).sum())
 
 
-def test_clusters_of_several_rows_have_the_variance_and_the_degrees_of_freedom_of_the_source() -> None:
+def test_clusters_of_several_rows_have_the_variance_and_the_degrees_of_freedom_of_the_source() -> (
+    None
+):
     rng = np.random.default_rng(2)
     x, cluster = rng.normal(size=18), np.repeat(np.arange(6), 3)
     y = rng.normal(size=(3, 18))
@@ -50,13 +53,17 @@ def test_clusters_of_several_rows_have_the_variance_and_the_degrees_of_freedom_o
         for code in range(6):
             at = cluster == code
             eigen, vectors = np.linalg.eigh(np.eye(3) - hat[np.ix_(at, at)])
-            variance += float(weights[at] @ (vectors @ np.diag(eigen**-0.5) @ vectors.T) @ residual[at]) ** 2
+            variance += (
+                float(weights[at] @ (vectors @ np.diag(eigen**-0.5) @ vectors.T) @ residual[at])
+                ** 2
+            )
         half = stats.t.ppf(0.975, _df(x, cluster)) * variance**0.5
         assert found.upper[place] - found.estimate[place] == pytest.approx(half)
 
 
 def test_intervals_cover_where_labs_have_levels_of_their_own() -> None:
-    """Twelve clusters of unlike size, half of the variance between them: 2,000 studies at a slope of 0.5."""
+    """Twelve clusters of unlike size, half of the variance between them: 2,000 studies at a slope
+    of 0.5."""
     rng = np.random.default_rng(3)
     cluster = np.repeat(np.arange(12), [9, 6, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1])
     x = rng.normal(size=12)[cluster] + rng.normal(size=cluster.size)
@@ -67,9 +74,12 @@ def test_intervals_cover_where_labs_have_levels_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "cluster", "what"), [([1.0, 2, 3, 4], [0, 0, 1, 1], "too few clusters"), ([1.0] * 4, [0, 1, 2, 3], "differ")]
+    ("x", "cluster", "what"),
+    [([1.0, 2, 3, 4], [0, 0, 1, 1], "too few clusters"), ([1.0] * 4, [0, 1, 2, 3], "differ")],
 )
-def test_rows_that_carry_no_slope_are_refused(x: list[float], cluster: list[int], what: str) -> None:
+def test_rows_that_carry_no_slope_are_refused(
+    x: list[float], cluster: list[int], what: str
+) -> None:
     with pytest.raises(UsageError, match=what):
         clustered_slopes(np.array(x), np.arange(4.0)[None], cluster)
 

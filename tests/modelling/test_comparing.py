@@ -1,4 +1,5 @@
-"""Fits compared by how well they predict: the columns of ArviZ, weights against a grid, and what is refused."""
+"""Fits compared by how well they predict: the columns of ArviZ, weights against a grid, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ def table() -> pd.DataFrame:
     rng = np.random.default_rng(1)
     x = rng.normal(size=40)
     names = [f"m{i}" for i in range(40)]
-    return pd.DataFrame({"model_id": names, "x": x, "z": rng.normal(size=40), "y": 0.2 * x + rng.normal(0, 0.2, 40)})
+    return pd.DataFrame(
+        {"model_id": names, "x": x, "z": rng.normal(size=40), "y": 0.2 * x + rng.normal(0, 0.2, 40)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +42,14 @@ def test_the_table_is_of_the_densities_of_outcomes_left_out(fits: dict[str, Fit]
     for name, row in result.iterrows():
         below = density["slope"] - density[name]
         assert row["elpd"] == pytest.approx(density[name].sum())
-        assert (row["elpd_diff"], row["dse"]) == pytest.approx((below.sum(), below.std(ddof=1) * 40**0.5))
+        assert (row["elpd_diff"], row["dse"]) == pytest.approx(
+            (below.sum(), below.std(ddof=1) * 40**0.5)
+        )
         if name != "slope":
-            assert row["p_worse"] == pytest.approx(stats.norm.cdf(below.sum() / row["dse"])) and row["p_worse"] > 0.95
+            assert (
+                row["p_worse"] == pytest.approx(stats.norm.cdf(below.sum() / row["dse"]))
+                and row["p_worse"] > 0.95
+            )
     assert np.isnan(result["p_worse"].iloc[0]) and result["weight"].sum() == pytest.approx(1)
     assert result.loc["slope", "weight"] > 0.9
 
@@ -49,9 +57,16 @@ def test_the_table_is_of_the_densities_of_outcomes_left_out(fits: dict[str, Fit]
 def test_arviz_finds_the_same_order_and_weight(fits: dict[str, Fit]) -> None:
     import arviz
 
-    theirs = arviz.compare({name: fit.to_arviz() for name, fit in fits.items() if name != "slope of noise"})
-    ours = thermostats.compare({name: fit for name, fit in fits.items() if name != "slope of noise"})
-    assert theirs.index.tolist() == ours.index.tolist() and theirs["rank"].tolist() == ours["rank"].tolist()
+    theirs = arviz.compare(
+        {name: fit.to_arviz() for name, fit in fits.items() if name != "slope of noise"}
+    )
+    ours = thermostats.compare(
+        {name: fit for name, fit in fits.items() if name != "slope of noise"}
+    )
+    assert (
+        theirs.index.tolist() == ours.index.tolist()
+        and theirs["rank"].tolist() == ours["rank"].tolist()
+    )
     assert ours["weight"].to_numpy() == pytest.approx(theirs["weight"].to_numpy(), abs=0.05)
     assert ours["elpd_diff"].iloc[1] == pytest.approx(theirs["elpd_diff"].iloc[1], abs=1)
 
@@ -73,10 +88,15 @@ def test_weights_are_the_best_of_a_grid() -> None:
         (lambda f: ({"a": f["mean"]},), "got 1 fit; allowed: two or more"),
         (lambda f: ({"a": f["mean"], "b": "other"},), "not a fit: got b: 'other'"),
         (lambda f: (f["mean"].rows,), "nothing to compare.*a dict of fits, or the folders"),
-        (lambda f: ({"a": f["mean"], "b": f["mean"].without(f["mean"].rows["x"] > 1)},), "same outcomes"),
+        (
+            lambda f: ({"a": f["mean"], "b": f["mean"].without(f["mean"].rows["x"] > 1)},),
+            "same outcomes",
+        ),
     ],
 )
-def test_what_cannot_be_compared_is_refused(fits: dict[str, Fit], arguments: Any, words: str) -> None:
+def test_what_cannot_be_compared_is_refused(
+    fits: dict[str, Fit], arguments: Any, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         thermostats.compare(*arguments(fits))
 

@@ -13,11 +13,13 @@ from thermostats.modelling.causal_graph import confounded, shared_pairs, varianc
 
 def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:
     focal = pd.Series([True] * 12 + [False] * 10)
-    rows = pd.DataFrame({"block": [True] * 9 + [False] * 3 + [True] * 2 + [False] * 8, "kind": ["a", "b"] * 11})
+    rows = pd.DataFrame(
+        {"block": [True] * 9 + [False] * 3 + [True] * 2 + [False] * 8, "kind": ["a", "b"] * 11}
+    )
     table = confounded(rows, focal, ["block", "kind"])
-    assert table[["fact", "value", "inside", "n_inside", "outside", "n_outside"]].to_numpy().tolist() == [
-        ["block", "True", 9, 12, 2, 10]
-    ]
+    assert table[
+        ["fact", "value", "inside", "n_inside", "outside", "n_outside"]
+    ].to_numpy().tolist() == [["block", "True", 9, 12, 2, 10]]
     chi = stats.chi2_contingency([[9, 3], [2, 8]], correction=False).statistic
     assert table["phi"][0] == pytest.approx(np.sqrt(chi / 22))
     assert len(confounded(rows, focal, ["block", "kind"], least=0.0)) >= 2
@@ -25,17 +27,24 @@ def test_a_property_that_is_nearly_the_group_is_named_with_its_counts() -> None:
 
 def test_what_is_not_stated_or_never_varies_is_left_out() -> None:
     focal = pd.Series([True, True, False, False, False])
-    rows = pd.DataFrame({"year": [2021, 2021, 2023, None, 2023], "norm": ["x"] * 5, "none": [None] * 5})
+    rows = pd.DataFrame(
+        {"year": [2021, 2021, 2023, None, 2023], "norm": ["x"] * 5, "none": [None] * 5}
+    )
     table = confounded(rows, focal, ["year", "norm", "none"])
     assert len(table) == 1 and table.loc[0, ["n_outside", "phi"]].tolist() == [2, 1.0]
 
 
 def test_pairs_that_share_two_facts_are_counted_by_hand() -> None:
-    """a a b b b by x x x y (nothing): the pair (1, 2) shares both, (1, 3) and (2, 3) x alone, (3, 4), … the letter."""
+    """a a b b b by x x x y (nothing): the pair (1, 2) shares both, (1, 3) and (2, 3) x alone, (3,
+    4), … the letter."""
     table = shared_pairs(pd.DataFrame({"lab": list("aabbb"), "corpus": ["x", "x", "x", "y", None]}))
     assert table.iloc[0].tolist() == ["lab", "corpus", 1, 3, 2, 1 / 6]
-    same = shared_pairs(pd.DataFrame({"lab": list("aab"), "code": list("xxy"), "year": ["", "", ""]}))
-    assert same["jaccard"].tolist() == [1.0, 0.0, 0.0] and same.loc[0, ["fact_alone", "other_alone"]].tolist() == [0, 0]
+    same = shared_pairs(
+        pd.DataFrame({"lab": list("aab"), "code": list("xxy"), "year": ["", "", ""]})
+    )
+    assert same["jaccard"].tolist() == [1.0, 0.0, 0.0] and same.loc[
+        0, ["fact_alone", "other_alone"]
+    ].tolist() == [0, 0]
 
 
 def test_what_is_left_of_a_fact_once_others_are_held_fixed() -> None:

@@ -19,7 +19,9 @@ def r_squared(columns: list[np.ndarray], y: np.ndarray) -> tuple[float, int]:
     """R² and rank of a least-squares fit, intercept apart."""
     x = np.column_stack([np.ones(len(y)), *columns])
     residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    return 1 - np.square(residual).sum() / np.square(y - y.mean()).sum(), np.linalg.matrix_rank(x) - 1
+    return 1 - np.square(residual).sum() / np.square(y - y.mean()).sum(), np.linalg.matrix_rank(
+        x
+    ) - 1
 
 
 def coded(rows: pd.DataFrame, blocks: dict[str, list[str]]) -> dict[str, np.ndarray]:
@@ -35,7 +37,8 @@ def unexplained(rows: pd.DataFrame, y: np.ndarray, blocks: dict[str, list[str]])
 def over_orders(
     rows: pd.DataFrame, y: np.ndarray, blocks: dict[str, list[str]], of_rank: float = 0.0
 ) -> dict[str, float]:
-    """The equation, order by order: R² that a block adds, less `of_rank` for every rank that it adds."""
+    """The equation, order by order: R² that a block adds, less `of_rank` for every rank that it
+    adds."""
     x, orders = coded(rows, blocks), list(permutations(blocks))
     found = dict.fromkeys(blocks, 0.0)
     for order in orders:
@@ -52,18 +55,32 @@ def nursery() -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """The first controlled study's design without gains: unbalanced, four blocks that overlap."""
     design = shipped_table()
     rows = design[(design["norm"] != "post") & (design["n_layers"] > 2)].reset_index(drop=True)
-    rows["log_d"], rows["log_L"], rows["log_rho"] = (np.log(rows[c]) for c in ("d_model", "n_layers", "rho"))
+    rows["log_d"], rows["log_L"], rows["log_rho"] = (
+        np.log(rows[c]) for c in ("d_model", "n_layers", "rho")
+    )
     rows["tied"] = rows["tied"].astype(float)
     architecture = ["architecture", "norm", "position", "tied"]
-    return rows, {"recipe": ["recipe"], "architecture": architecture, "geometry": GEOMETRY, "scale": ["log_d"]}
+    return rows, {
+        "recipe": ["recipe"],
+        "architecture": architecture,
+        "geometry": GEOMETRY,
+        "scale": ["log_d"],
+    }
 
 
 def study_of_256() -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """32 recipes by 8 shapes."""
     rng = np.random.default_rng(2)
-    rows = pd.DataFrame([(f"r{r}", s % 4, s // 4) for r in range(32) for s in range(8)], columns=["recipe", "L", "d"])
+    rows = pd.DataFrame(
+        [(f"r{r}", s % 4, s // 4) for r in range(32) for s in range(8)],
+        columns=["recipe", "L", "d"],
+    )
     rows["rho"] = rng.permutation(np.tile([0, 1], 128))
-    return rows.astype({"L": float, "d": float}), {"recipe": ["recipe"], "geometry": ["L", "rho"], "scale": ["d"]}
+    return rows.astype({"L": float, "d": float}), {
+        "recipe": ["recipe"],
+        "geometry": ["L", "rho"],
+        "scale": ["d"],
+    }
 
 
 def test_shares_are_those_of_the_definition() -> None:
@@ -76,15 +93,21 @@ def test_shares_are_those_of_the_definition() -> None:
 def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> None:
     rows, blocks = nursery()
     rng = np.random.default_rng(3)
-    recipe = dict(zip(rows["recipe"].unique(), rng.normal(size=rows["recipe"].nunique()), strict=True))
-    signal = 0.053 * rows["recipe"].map(recipe) + 0.042 * rows[GEOMETRY].apply(lambda c: c / c.std()).sum(axis=1)
+    recipe = dict(
+        zip(rows["recipe"].unique(), rng.normal(size=rows["recipe"].nunique()), strict=True)
+    )
+    signal = 0.053 * rows["recipe"].map(recipe) + 0.042 * rows[GEOMETRY].apply(
+        lambda c: c / c.std()
+    ).sum(axis=1)
     signal = (signal + 0.019 * (rows["log_d"] / rows["log_d"].std())).to_numpy()
     y = signal + rng.normal(scale=0.06, size=(WORLDS, len(rows)))
     tables = [corrected_shares(rows.assign(log_gain=one), "log_gain", blocks) for one in y]
     squares = np.square(signal - signal.mean()).sum()
     total = squares + 0.06**2 * (len(rows) - 1)
     for name, share in over_orders(rows, signal, blocks).items():
-        assert np.mean([one[name] for one in tables]) == pytest.approx(share * squares / total, abs=0.02)
+        assert np.mean([one[name] for one in tables]) == pytest.approx(
+            share * squares / total, abs=0.02
+        )
 
 
 def test_many_models_do_not_turn_a_true_order_round() -> None:
@@ -93,8 +116,15 @@ def test_many_models_do_not_turn_a_true_order_round() -> None:
     for seed in range(simulations):
         effects = rng.normal(size=32)[rows["recipe"].str[1:].astype(int)]
         shape = rows["L"] - 1.5 + rows["rho"] - 0.5
-        y = 0.053 * effects + 0.042 * shape / shape.std() + 0.019 * (rows["d"] - 0.5) * 2 + rng.normal(0, 0.06, 256)
-        table = share_table(rows.assign(y=y), "y", blocks, [("recipe", "geometry")], seed=seed).set_index("what")
+        y = (
+            0.053 * effects
+            + 0.042 * shape / shape.std()
+            + 0.019 * (rows["d"] - 0.5) * 2
+            + rng.normal(0, 0.06, 256)
+        )
+        table = share_table(
+            rows.assign(y=y), "y", blocks, [("recipe", "geometry")], seed=seed
+        ).set_index("what")
         against += table.loc["recipe − geometry", "upper"] < 0
     assert against / simulations <= 0.03
 

@@ -42,7 +42,8 @@ def test_fishers_tea() -> None:
 
 
 def test_barnards_test_of_the_vaccine_example() -> None:
-    """Mehta and Senchaudhuri 2003: 7 of 15 against 12 of 15 infected, one-sided 0.0341; doubled by symmetry."""
+    """Mehta and Senchaudhuri 2003: 7 of 15 against 12 of 15 infected, one-sided 0.0341; doubled by
+    symmetry."""
     result = barnard_exact([[7, 8], [12, 3]])
     assert result.p_value == pytest.approx(2 * 0.0341, abs=1e-4)
     assert result.estimate == pytest.approx(7 / 15 - 12 / 15)
@@ -53,8 +54,12 @@ def test_barnards_test_of_the_vaccine_example() -> None:
 def test_clopper_pearson_is_the_beta_quantile(n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, n))
     result = proportion(k, n)
-    assert result.lower == pytest.approx(stats.beta.ppf(0.025, k, n - k + 1) if k else 0.0, abs=1e-9)
-    assert result.upper == pytest.approx(stats.beta.ppf(0.975, k + 1, n - k) if k < n else 1.0, abs=1e-9)
+    assert result.lower == pytest.approx(
+        stats.beta.ppf(0.025, k, n - k + 1) if k else 0.0, abs=1e-9
+    )
+    assert result.upper == pytest.approx(
+        stats.beta.ppf(0.975, k + 1, n - k) if k < n else 1.0, abs=1e-9
+    )
 
 
 def test_share_above_a_bound() -> None:
@@ -83,11 +88,14 @@ def test_searching_for_a_cut_does_not_inflate_p() -> None:
         outcome = rng.permutation([True] * 6 + [False] * 10)
         p.append(roc_threshold(rng.normal(size=16), outcome, seed=i, resamples=99).p_value)
     assert np.mean(np.array(p) <= 0.1) <= 0.18
-    assert roc_threshold(rng.normal(size=16), outcome, seed=1, resamples=99).accuracy_by_chance > 0.6
+    assert (
+        roc_threshold(rng.normal(size=16), outcome, seed=1, resamples=99).accuracy_by_chance > 0.6
+    )
 
 
 @pytest.mark.parametrize(
-    "table", [[[0, 0], [1, 2]], [[0, 1], [0, 2]], [[1, 2, 3]], [[1.5, 2], [3, 4]], [[-1, 2], [3, 4]]]
+    "table",
+    [[[0, 0], [1, 2]], [[0, 1], [0, 2]], [[1, 2, 3]], [[1.5, 2], [3, 4]], [[-1, 2], [3, 4]]],
 )
 def test_bad_tables_are_refused(table: list[list[float]]) -> None:
     for test in (fisher_exact, barnard_exact):
@@ -110,7 +118,10 @@ def test_bad_counts_and_columns_are_refused() -> None:
 @pytest.mark.parametrize("signs", [[1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]])
 def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int]) -> None:
     inside = np.array(LABS) == "E"
-    null = [abs(np.array(s)[inside].mean() - np.array(s)[~inside].mean()) for s in itertools.permutations(signs)]
+    null = [
+        abs(np.array(s)[inside].mean() - np.array(s)[~inside].mean())
+        for s in itertools.permutations(signs)
+    ]
     observed = abs(np.array(signs)[inside].mean() - np.array(signs)[~inside].mean())
     result = clustered_sign_permutation(signs, LABS, NAMES, focal="E", seed=0)
     assert result.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
@@ -125,8 +136,15 @@ def test_families_keep_the_size_that_models_lose() -> None:
     p = []
     for i in range(60):
         sign = np.repeat(rng.permutation([1, 1, 1, 0, 0, 0, 0, 0]), 4)
-        over_models = clustered_sign_permutation(sign, labs, [str(n) for n in range(32)], focal="a", seed=i)
-        p.append((over_models.p_value, clustered_sign_permutation(sign, labs, families, focal="a", seed=i).p_value))
+        over_models = clustered_sign_permutation(
+            sign, labs, [str(n) for n in range(32)], focal="a", seed=i
+        )
+        p.append(
+            (
+                over_models.p_value,
+                clustered_sign_permutation(sign, labs, families, focal="a", seed=i).p_value,
+            )
+        )
     models, by_family = (np.array(p) <= 0.12).mean(axis=0)
     assert models > 0.3
     assert by_family <= 0.21
@@ -154,7 +172,9 @@ def test_it_covers_a_share_that_differs_between_groups() -> None:
     assert hits / 400 > 0.92
 
 
-@pytest.mark.parametrize("holds, groups", [([True, False], ["a", "a"]), ([1.5, 0], ["a", "b"]), ([True], ["a", "b"])])
+@pytest.mark.parametrize(
+    "holds, groups", [([True, False], ["a", "a"]), ([1.5, 0], ["a", "b"]), ([True], ["a", "b"])]
+)
 def test_wrong_units_are_refused(holds: list[bool], groups: list[str]) -> None:
     with pytest.raises(UsageError):
         clustered_share(holds, groups)
@@ -178,12 +198,16 @@ def test_with_a_group_for_every_unit_it_is_the_exact_interval() -> None:
     holds = [True] * 7 + [False] * 13
     found = clustered_share(holds, [f"g{i}" for i in range(20)])
     effective = 20 * (1 - 1 / 20)
-    assert found.lower == pytest.approx(stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1))
+    assert found.lower == pytest.approx(
+        stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1)
+    )
     near = stats.binomtest(7, 20).proportion_ci()
     assert (found.lower, found.upper) == pytest.approx(near, abs=0.02)
 
 
 def test_balanced_focal_groups_agree_with_fisher() -> None:
     labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
-    result = clustered_sign_permutation(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
+    result = clustered_sign_permutation(
+        signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0
+    )
     assert result.p_value == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])

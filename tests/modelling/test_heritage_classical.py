@@ -1,4 +1,5 @@
-"""Classical counterparts of the heritage model: against statsmodels, sums of R², parts of geometry and scale."""
+"""Classical counterparts of the heritage model: against statsmodels, sums of R², parts of geometry
+and scale."""
 
 from __future__ import annotations
 
@@ -12,13 +13,20 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import geometry_and_scale, list_bases
 from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
-from thermostats.modelling.heritage.variance_shares import classical, commonality, dominance_table, model_frame
+from thermostats.modelling.heritage.variance_shares import (
+    classical,
+    commonality,
+    dominance_table,
+    model_frame,
+)
 
 
 @pytest.fixture(scope="module")
 def fit() -> Fit:
     facts = model_facts(24, 6, np.random.default_rng(3))
-    one = simulate_heritage(facts, shares={"heritage": 0.6, "geometry": 0.2, "scale": 0.1}, seed=3, n_prompts=10)
+    one = simulate_heritage(
+        facts, shares={"heritage": 0.6, "geometry": 0.2, "scale": 0.1}, seed=3, n_prompts=10
+    )
     return fit_heritage(one.table, estimand="simulated")
 
 
@@ -36,7 +44,9 @@ def test_block_tests_are_those_of_statsmodels(fit: Fit) -> None:
         others = " + ".join(term for name, term in terms.items() if name != block)
         expected = anova_lm(smf.ols(f"log_gain ~ {others}", frame).fit(), full).iloc[1]
         row = table.loc[("partial F", block)]
-        assert (row["statistic"], row["p_value"]) == pytest.approx((expected["F"], expected["Pr(>F)"])), block
+        assert (row["statistic"], row["p_value"]) == pytest.approx(
+            (expected["F"], expected["Pr(>F)"])
+        ), block
         assert table.loc[("Freedman–Lane", block), "statistic"] == pytest.approx(expected["F"])
     shape = f"log_gain ~ {terms['geometry']} + {terms['scale']}"
     mixed = smf.mixedlm(shape, frame, groups=frame["heritage"]).fit()
@@ -50,7 +60,11 @@ def test_r_squared_adds_up(fit: Fit) -> None:
     frame, terms = formulas(fit)
     table = commonality(fit)
     for given, base in (("nothing", "1"), ("heritage", terms["heritage"])):
-        both = smf.ols(f"log_gain ~ {base} + {terms['geometry']} + {terms['scale']}", frame).fit().rsquared
+        both = (
+            smf.ols(f"log_gain ~ {base} + {terms['geometry']} + {terms['scale']}", frame)
+            .fit()
+            .rsquared
+        )
         alone = smf.ols(f"log_gain ~ {base}", frame).fit().rsquared
         assert table.loc[table["given"] == given, "r_squared"].sum() == pytest.approx(both - alone)
 
@@ -75,7 +89,9 @@ def test_what_cannot_be_tested_says_why() -> None:
 
 
 def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
-    facts = model_facts(24, 6, np.random.default_rng(3)).assign(gain=np.exp(np.linspace(0, 0.3, 24)))
+    facts = model_facts(24, 6, np.random.default_rng(3)).assign(
+        gain=np.exp(np.linspace(0, 0.3, 24))
+    )
     fit = fit_heritage(facts, blocks={"depth": ["n_layers"], "heads": ["n_heads"]})
     table = classical(fit, permutations=99).set_index(["method", "block"])
     assert table.loc["mixed model", "note"].str.contains("there are no labs").all()
@@ -84,12 +100,15 @@ def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
 
 
 def test_parts_of_geometry_and_scale(fit: Fit) -> None:
-    """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale is all geometry's."""
+    """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale
+    is all geometry's."""
     bases = list_bases(fit.design)
     shared = 0.3 * bases["scale"][:, 0]
 
     def parts(geometry: np.ndarray) -> dict[str, np.ndarray]:
-        return geometry_and_scale({"geometry": geometry[None, None], "scale": np.zeros((1, 1, 24))}, bases)
+        return geometry_and_scale(
+            {"geometry": geometry[None, None], "scale": np.zeros((1, 1, 24))}, bases
+        )
 
     found = parts(shared)
     assert found["sd_geometry_alone"].item() == pytest.approx(0, abs=1e-12)

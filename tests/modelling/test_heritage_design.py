@@ -1,4 +1,5 @@
-"""What the heritage model makes of tables: what it refuses, what it warns of, families within labs, published rows."""
+"""What the heritage model makes of tables: what it refuses, what it warns of, families within labs,
+published rows."""
 
 from __future__ import annotations
 
@@ -46,9 +47,17 @@ def other_lab(table: pd.DataFrame) -> pd.DataFrame:
         (lambda t: pd.concat([t, t.assign(heritage="other")]), "a model stands in several rows"),
         (lambda t: pd.concat([prompted(t), other_lab(prompted(t))]), "two labs"),
         (lambda t: t.drop(columns="n_heads"), "no such column"),
-        (lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""), "an average without its spread"),
+        (
+            lambda t: t.assign(gain_sd=0.0, n_prompts=5, prompt_id=""),
+            "an average without its spread",
+        ),
         (lambda t: pd.concat([prompted(t), prompted(t).iloc[:2]]), "rows are repeated"),
-        (lambda t: pd.concat([prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]), "in addition"),
+        (
+            lambda t: pd.concat(
+                [prompted(t), t.iloc[:1].assign(gain_sd=0.1, n_prompts=5, prompt_id="")]
+            ),
+            "in addition",
+        ),
     ],
 )
 def test_bad_tables_are_refused(change, message: str) -> None:
@@ -73,9 +82,15 @@ def test_doubtful_tables_carry_warnings() -> None:
     deficient = table.assign(d_head=64, n_heads=table["n_layers"] * 2)
     assert warned(deficient, "rank 1 of 2")
     assert list_bases(fitted(deficient).design)["geometry"].shape == (12, 1)
-    assert warned(table.assign(gain=[None, 1.2] + [1.0] * 10), "no gain, left out: 1 of 12 models (lab000/model0000)")
+    assert warned(
+        table.assign(gain=[None, 1.2] + [1.0] * 10),
+        "no gain, left out: 1 of 12 models (lab000/model0000)",
+    )
     some = prompted(table)
-    assert warned(some.assign(gain=some["gain"].where(some.index > 0)), "1 of 36 rows have no gain and are left out")
+    assert warned(
+        some.assign(gain=some["gain"].where(some.index > 0)),
+        "1 of 36 rows have no gain and are left out",
+    )
     assert warned(table.assign(heritage=list("aaabcdefghij")), "only one lab has two")
     assert warned(prompted(table, 1), "every model has a single row")
     assert warned(prompted(table).iloc[2:], "1 models have a single row")
@@ -90,7 +105,10 @@ def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said
     assert list(bases) == ["heritage", "geometry", "scale", "family"]
     for name, basis in bases.items():
         assert np.trace(basis @ basis.T) / 12 == pytest.approx(1), name
-    assert (bases["heritage"].shape, bases["family"].shape) == ((12, 3), (12, 6))  # a family's name is its lab's
+    assert (bases["heritage"].shape, bases["family"].shape) == (
+        (12, 3),
+        (12, 6),
+    )  # a family's name is its lab's
     assert not any("family" in warning for warning in fit.warnings)
     one_each = two.assign(family=two["heritage"])
     assert "family" in list_bases(fitted(one_each).design)  # pooled all the same
@@ -100,7 +118,9 @@ def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said
     assert list_bases(fitted(gaps).design)["family"].shape == (12, 9) and warned(
         gaps, "a separate family, since none is stated: "
     )
-    assert warned(table, "families are not stated") and "family" not in list_bases(fitted(table).design)
+    assert warned(table, "families are not stated") and "family" not in list_bases(
+        fitted(table).design
+    )
 
 
 @pytest.mark.slow
@@ -113,14 +133,19 @@ def test_measured_folders(tmp_path: Path) -> None:
         shape = {"n_heads": heads, "n_kv_heads": heads, "d_head": 8 // heads}
         models.append(model(f"lab/m{i}", f"Lab {i % 3}", 3 + i // 2) | shape)
         for source in ("here", "elsewhere") if i == 0 else ("here",):
-            runs.append(run(f"lab/m{i}", source=source, dtype="float32" if source == "here" else "bfloat16"))
+            runs.append(
+                run(f"lab/m{i}", source=source, dtype="float32" if source == "here" else "bfloat16")
+            )
             gains = np.exp(rng.normal(0.1, 0.1, (3 + i // 2, 2)))
             layers += [
                 layer(runs[-1], number + 1, float(gains[number, p]), "ab"[p])
                 for number in range(len(gains))
                 for p in (0, 1)
             ]
-    prompts = [{"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for name in "ab"]
+    prompts = [
+        {"prompt_set": "two", "prompt_id": name, "text_sha256": SHA, "category": "Plain"}
+        for name in "ab"
+    ]
     for name, rows in (("models", models), ("prompts", prompts)):
         store.save(table(name, *rows), name, tmp_path / f"{name}.csv")
     for name, rows in (("runs", runs), ("layers", layers)):
@@ -157,23 +182,32 @@ def test_measured_folders(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_gains_say_their_token_position_and_those_of_several_are_refused() -> None:
     last, mean = (
-        gain_rows("penultimate_gain", source=NURSERY, position=place).assign(heritage=lambda t: t["family"])
+        gain_rows("penultimate_gain", source=NURSERY, position=place).assign(
+            heritage=lambda t: t["family"]
+        )
         for place in ("last", "mean")
     )
     assert set(mean["token_position"]) == {"mean"}
-    assert set(mean["model_id"]) == set(last["model_id"]) and not np.allclose(mean["gain"], last["gain"])
+    assert set(mean["model_id"]) == set(last["model_id"]) and not np.allclose(
+        mean["gain"], last["gain"]
+    )
     fit = fit_heritage(mean, estimand="penultimate_gain", seed=1)
     assert fit.summary().attrs["estimand"] == "penultimate_gain at mean"
     with pytest.raises(UsageError, match="several token positions"):
-        fit_heritage(pd.concat([mean, last.assign(model_id=last["model_id"] + "'")]), estimand="penultimate_gain")
+        fit_heritage(
+            pd.concat([mean, last.assign(model_id=last["model_id"] + "'")]),
+            estimand="penultimate_gain",
+        )
 
 
 def test_a_column_in_two_blocks_is_refused_with_a_call_that_works() -> None:
     table = facts().assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.1, 12)))
     twice = {"geometry": ["n_layers", "n_params"], "scale": "n_params"}
-    with pytest.raises(UsageError, match=r"two blocks \(n_params\): got geometry and scale") as refused:
+    with pytest.raises(
+        UsageError, match=r"two blocks \(n_params\): got geometry and scale"
+    ) as refused:
         fit_heritage(table, **twice, seed=1)  # type: ignore[arg-type]
-    fit = eval(refused.value.next_step, {"thermostats": thermostats, "df": table})  # noqa: S307 - as a user pastes it
+    fit = eval(refused.value.next_step, {"thermostats": thermostats, "df": table})  # noqa: S307
     assert {"sd_heritage", "sd_geometry", "sd_scale"} <= set(fit.quantities)
     for blocks, words in (
         ({"a": ["n_layers", "n_heads"], "b": ["n_heads"]}, r"two blocks \(n_heads\): got a and b"),

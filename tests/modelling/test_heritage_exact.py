@@ -1,4 +1,5 @@
-"""The heritage model's draws: against quadrature, against NUTS, calibrated by simulation, with very many models."""
+"""The heritage model's draws: against quadrature, against NUTS, calibrated by simulation, with very
+many models."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def simulated(n_models: int, n_labs: int, seed: int = 1, **options: float) -> pd
 
 
 def test_it_is_the_posterior_by_quadrature() -> None:
-    """Of labs alone the two variances are summed over a grid, with the whole covariance at every node."""
+    """Of labs alone the two variances are summed over a grid, with the whole covariance at every
+    node."""
     one = simulated(18, 6, n_prompts=1)
     fit = fit_heritage(one, blocks={"heritage": ["heritage"]})
     y, basis = fit.model.y, list_bases(fit.design)["heritage"]
@@ -45,30 +47,43 @@ def test_it_is_the_posterior_by_quadrature() -> None:
     for i, (h, m) in enumerate(nodes):
         covariance = np.ones((18, 18)) + np.exp(h) * basis @ basis.T + np.exp(m) * np.eye(18)
         density[i] = stats.multivariate_normal.logpdf(y, np.zeros(18), covariance)
-    log_prior = stats.halfnorm.logpdf(np.sqrt(total), scale=0.5) - np.log(total) / 2  # of τ², shares uniform
+    log_prior = (
+        stats.halfnorm.logpdf(np.sqrt(total), scale=0.5) - np.log(total) / 2
+    )  # of τ², shares uniform
     log_jacobian = nodes.sum(axis=1) - np.log(total)  # of both variances to τ² and the share
     weight = np.exp(density + log_prior + log_jacobian - (density + log_prior + log_jacobian).max())
     weight /= weight.sum()
     drawn = fit.quantities
     assert drawn["total_sd"].mean() == pytest.approx(weight @ np.sqrt(total), rel=0.02)
     assert drawn["share_heritage"].mean() == pytest.approx(weight @ share, abs=0.015)
-    assert drawn["share_heritage"].std() == pytest.approx(np.sqrt(weight @ share**2 - (weight @ share) ** 2), rel=0.06)
+    assert drawn["share_heritage"].std() == pytest.approx(
+        np.sqrt(weight @ share**2 - (weight @ share) ** 2), rel=0.06
+    )
 
 
 def test_published_rows_leave_the_order_open() -> None:
-    """What docs/how-to/heritage.md says; block SDs of the posterior that was published with the first report."""
+    """What docs/how-to/heritage.md says; block SDs of the posterior that was published with the
+    first report."""
     rows = gain_rows("penultimate_gain")
     fit = fit_heritage(rows[rows["source"].str.endswith(".json")], estimand="penultimate_gain")
     assert 0.155 < fit.probabilities[ORDER] < 0.2
-    means = {name: fit.quantities[f"sd_{name}"].mean() for name in ("heritage", "geometry", "scale", "family")}
-    assert means == pytest.approx({"heritage": 0.046, "geometry": 0.063, "scale": 0.035, "family": 0.078}, abs=0.004)
+    means = {
+        name: fit.quantities[f"sd_{name}"].mean()
+        for name in ("heritage", "geometry", "scale", "family")
+    }
+    assert means == pytest.approx(
+        {"heritage": 0.046, "geometry": 0.063, "scale": 0.035, "family": 0.078}, abs=0.004
+    )
     assert fit.check(refits=False).passes
 
 
 @pytest.mark.parametrize(("n_models", "n_labs"), [(96, 16)])
 def test_many_models_of_five_noisy_prompts_keep_their_weights(n_models: int, n_labs: int) -> None:
-    """Each unknown error moves the density; drawn without regard to the means the weights would fail."""
-    fit = fit_heritage(simulated(n_models, n_labs, prompt_sd=0.2, nu=30, n_prompts=5), estimand="simulated")
+    """Each unknown error moves the density; drawn without regard to the means the weights would
+    fail."""
+    fit = fit_heritage(
+        simulated(n_models, n_labs, prompt_sd=0.2, nu=30, n_prompts=5), estimand="simulated"
+    )
     assert fit.status == "passed", fit.draws.failures()
     assert fit.draws.effective > 1000
 
@@ -76,16 +91,21 @@ def test_many_models_of_five_noisy_prompts_keep_their_weights(n_models: int, n_l
 def agree(exact: Fit, sampled: Fit, *, rel: float, p: float) -> None:
     assert sampled.status == "passed", sampled.draws.failures()
     for name, values in exact.reported.items():
-        assert sampled.reported[name].mean() == pytest.approx(values.mean(), abs=rel * values.std()), name
+        assert sampled.reported[name].mean() == pytest.approx(
+            values.mean(), abs=rel * values.std()
+        ), name
         assert sampled.reported[name].std() == pytest.approx(values.std(), rel=0.12), name
     for order, probability in exact.probabilities.items():
         assert sampled.probabilities[order] == pytest.approx(probability, abs=p), order
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
+@pytest.mark.parametrize(
+    "seed", [3, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))]
+)
 def test_it_agrees_with_nuts(seed: int) -> None:
-    """Lab effects of 10,000 degrees of freedom are normal, but for PyMC to draw; errors of five prompts are unknown."""
+    """Lab effects of 10,000 degrees of freedom are normal, but for PyMC to draw; errors of five
+    prompts are unknown."""
     table = simulated(22, 5, seed, prompt_sd=0.1, nu=30, n_prompts=5)
     exact = fit_heritage(table, estimand="simulated", settings=Settings(draws=3000))
     sampled = fit_heritage(table, estimand="simulated", lab_df=1e4)
@@ -99,11 +119,18 @@ def test_it_agrees_with_nuts(seed: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("residuals", [STUDENT, SKEW])
 def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
-    """Three outliers, or a tail to the right; a model of normal residuals predicts models left out less well."""
+    """Three outliers, or a tail to the right; a model of normal residuals predicts models left out
+    less well."""
     rng = np.random.default_rng(1)
     facts = model_facts(60, 12, rng)
-    off = rng.standard_t(2.2, 60) * 0.05 if residuals == STUDENT else 0.15 * (rng.exponential(size=60) - 1)
-    table = facts.assign(gain=np.exp(off + 0.1 * rng.normal(size=12)[np.arange(60) % 12]), gain_sd=0.02, n_prompts=25)
+    off = (
+        rng.standard_t(2.2, 60) * 0.05
+        if residuals == STUDENT
+        else 0.15 * (rng.exponential(size=60) - 1)
+    )
+    table = facts.assign(
+        gain=np.exp(off + 0.1 * rng.normal(size=12)[np.arange(60) % 12]), gain_sd=0.02, n_prompts=25
+    )
     fits = [fit_heritage(table, residuals=law) for law in ("normal", residuals)]
     assert fits[1].status == "passed", fits[1].draws.failures()
     assert fits[1].loo().elpd > fits[0].loo().elpd
@@ -117,7 +144,8 @@ def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
 
 
 def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
-    """Ranks of the truth among so many posterior draws, of data sets from the prior, on 12 models of 4 labs.
+    """Ranks of the truth among so many posterior draws, of data sets from the prior, on 12 models
+    of 4 labs.
 
     For the order: its posterior probability, and whether it is true.
     """
@@ -133,19 +161,28 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
         names = [name for name in drawn if name.startswith(("sd_", "share_", "total", "mean_log"))]
         row = {name: float((drawn[name] < real[name][0, i]).sum()) for name in names}
         row["passed"] = float(draws.status == "passed")
-        rows.append(row | {"p": float(in_order(ORDER, drawn).mean()), "true": float(in_order(ORDER, real)[0, i])})
+        rows.append(
+            row
+            | {
+                "p": float(in_order(ORDER, drawn).mean()),
+                "true": float(in_order(ORDER, real)[0, i]),
+            }
+        )
     return pd.DataFrame(rows)
 
 
 @pytest.mark.slow
 @pytest.mark.long
 def test_it_is_calibrated() -> None:
-    """Talts et al. 2018, arXiv:1804.06788: ranks are uniform; the order is true as often as its probability says."""
+    """Talts et al. 2018, arXiv:1804.06788: ranks are uniform; the order is true as often as its
+    probability says."""
     found = after_prior(300, 500, seed=1)
     assert found["passed"].mean() >= 0.97
     quantities_ranked = found.columns.drop(["p", "true", "passed"])
     for name in quantities_ranked:
-        assert uniform((found[name].to_numpy() + 0.5) / 501) > FALSE_ALARM / len(quantities_ranked), name
+        assert uniform((found[name].to_numpy() + 0.5) / 501) > FALSE_ALARM / len(
+            quantities_ranked
+        ), name
     error = np.sqrt((found["p"] * (1 - found["p"])).sum())
     assert abs(found["true"].sum() - found["p"].sum()) < 3.3 * error
     assert np.square(found["true"] - found["p"]).mean() < 0.9 * found["true"].var()
@@ -157,7 +194,9 @@ def test_intervals_cover_where_spreads_come_from_five_prompts() -> None:
     """The whole way from prompts, their spreads log-normal over models, shares from the prior."""
     rng, inside = np.random.default_rng(3), []
     for seed in range(200):
-        share = dict(zip(("heritage", "geometry", "scale"), rng.dirichlet(np.ones(4)), strict=False))
+        share = dict(
+            zip(("heritage", "geometry", "scale"), rng.dirichlet(np.ones(4)), strict=False)
+        )
         one = simulate_heritage(
             model_facts(22, 5, rng),
             shares=share,
@@ -169,5 +208,7 @@ def test_intervals_cover_where_spreads_come_from_five_prompts() -> None:
             n_categories=1,
         )
         rows = fit_heritage(one.table, estimand="simulated", settings=Settings(draws=500)).summary()
-        inside += [rows["lower"][f"sd_{b}"] <= sd <= rows["upper"][f"sd_{b}"] for b, sd in one.sds.items()]
+        inside += [
+            rows["lower"][f"sd_{b}"] <= sd <= rows["upper"][f"sd_{b}"] for b, sd in one.sds.items()
+        ]
     assert np.mean(inside) == pytest.approx(0.94, abs=0.03)

@@ -1,8 +1,10 @@
-"""Known standard errors, `se=`: given the scales as R's metafor has them, and so at the largest likelihood.
+"""Known standard errors, `se=`: given the scales as R's metafor has them, and so at the largest
+likelihood.
 
-The numbers are of metafor 3.8-1: `rma(yi, vi, tau2=…)`, `rma(yi, vi, method="REML" or "ML", control=list(threshold=
-1e-14))` and `rma.mv(yi, vi, random=list(~1|group, ~1|id), sigma2=…)`, of `dat.bcg` by `escalc(measure="RR")` (13 trials
-of BCG vaccine, Colditz et al. 1994, doi:10.1001/jama.1994.03510330076038) and of eight gains with v = (se/gain)².
+The numbers are of metafor 3.8-1: `rma(yi, vi, tau2=…)`, `rma(yi, vi, method="REML" or "ML",
+control=list(threshold= 1e-14))` and `rma.mv(yi, vi, random=list(~1|group, ~1|id), sigma2=…)`, of
+`dat.bcg` by `escalc(measure="RR")` (13 trials of BCG vaccine, Colditz et al. 1994,
+doi:10.1001/jama.1994.03510330076038) and of eight gains with v = (se/gain)².
 """
 
 from __future__ import annotations
@@ -29,15 +31,45 @@ BCG = pd.DataFrame(
     {
         "model_id": [f"trial{i}" for i in range(13)],
         "y": [
-            *(-0.889311333920205449, -1.585388657201430629, -1.348073148299693269, -1.441551190021305384),
-            *(-0.21754732221129558, -0.786115585818863982, -1.620898223598391752, 0.011952333523840508),
-            *(-0.469417648738149396, -1.371344803472784424, -0.339358828338390595, 0.445913400571378737),
+            *(
+                -0.889311333920205449,
+                -1.585388657201430629,
+                -1.348073148299693269,
+                -1.441551190021305384,
+            ),
+            *(
+                -0.21754732221129558,
+                -0.786115585818863982,
+                -1.620898223598391752,
+                0.011952333523840508,
+            ),
+            *(
+                -0.469417648738149396,
+                -1.371344803472784424,
+                -0.339358828338390595,
+                0.445913400571378737,
+            ),
             -0.017313948216879815,
         ],
         "v": [
-            *(0.3255847650039613295, 0.194581121398143847, 0.415367965367965386, 0.0200100319022475728),
-            *(0.0512101721696308632, 0.0069056184559087574, 0.2230172475723151693, 0.0039615792978177295),
-            *(0.0564342104632489655, 0.0730247936130289099, 0.0124122139715597199, 0.5325058452001527609),
+            *(
+                0.3255847650039613295,
+                0.194581121398143847,
+                0.415367965367965386,
+                0.0200100319022475728,
+            ),
+            *(
+                0.0512101721696308632,
+                0.0069056184559087574,
+                0.2230172475723151693,
+                0.0039615792978177295,
+            ),
+            *(
+                0.0564342104632489655,
+                0.0730247936130289099,
+                0.0124122139715597199,
+                0.5325058452001527609,
+            ),
             0.0714046596839862935,
         ],
         "latitude": [44, 55, 42, 52, 13, 44, 19, 13, 27, 42, 18, 33, 33],
@@ -62,7 +94,8 @@ def exact(fit: Fit) -> Gaussian:
 
 
 def given(model: Gaussian, scales: list[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Means and covariance of β and the effects given the scales, with β's prior taken off: flat, as metafor has it."""
+    """Means and covariance of β and the effects given the scales, with β's prior taken off: flat,
+    as metafor has it."""
     factor, _, d = (part[0] for part in factor_of(model, np.log([scales]), model.moments[0][None]))
     q, p = d.size, model.sd.size
     precision, pulled = factor[:q, :q] @ factor[:q, :q].T, factor[:q, :q] @ factor[q, :q]
@@ -76,9 +109,14 @@ def given(model: Gaussian, scales: list[float]) -> tuple[np.ndarray, np.ndarray]
 
 @pytest.mark.parametrize(
     ("square", "mean", "error"),
-    [(0.05, -0.63945148163281385, 0.092715258592706587), (0.3132, -0.7145283840907436, 0.17977152116368653)],
+    [
+        (0.05, -0.63945148163281385, 0.092715258592706587),
+        (0.3132, -0.7145283840907436, 0.17977152116368653),
+    ],
 )
-def test_given_the_spread_mean_and_error_are_metafors(square: float, mean: float, error: float) -> None:
+def test_given_the_spread_mean_and_error_are_metafors(
+    square: float, mean: float, error: float
+) -> None:
     model = exact(fit_line(BCG, "y", se="se", group=None))
     means, covariance = given(model, [square**0.5])
     assert (means[0], covariance[0, 0] ** 0.5) == pytest.approx((mean, error), rel=1e-8)
@@ -95,7 +133,9 @@ def test_given_the_spread_a_slope_and_its_error_are_metafors() -> None:
 def test_given_the_spreads_levels_of_groups_leave_the_mean_of_metafor() -> None:
     model = exact(fit_line(BCG, "y", se="se", group="allocation"))
     means, covariance = given(model, [0.2**0.5, 0.1**0.5])
-    assert (means[0], covariance[0, 0] ** 0.5) == pytest.approx((-0.63154436774870448, 0.28557702790627532), rel=1e-8)
+    assert (means[0], covariance[0, 0] ** 0.5) == pytest.approx(
+        (-0.63154436774870448, 0.28557702790627532), rel=1e-8
+    )
 
 
 def largest(function: Callable[[float], float]) -> float:
@@ -107,9 +147,12 @@ def largest(function: Callable[[float], float]) -> float:
 
 
 def restricted(model: Gaussian) -> float:
-    """Of the density of the outcomes given the scale, β integrated out: the restricted likelihood where β is wide."""
+    """Of the density of the outcomes given the scale, β integrated out: the restricted likelihood
+    where β is wide."""
     return largest(
-        lambda log: float(model.log_density(np.array([[log]]))[0] - model.prior.log_density(np.array([[log]]))[0])
+        lambda log: float(
+            model.log_density(np.array([[log]]))[0] - model.prior.log_density(np.array([[log]]))[0]
+        )
     )
 
 
@@ -119,7 +162,9 @@ def full(model: Gaussian) -> float:
     def profile(log: float) -> float:
         weight = 1 / (np.exp(2 * log) + np.square(model.error))
         beta = (weight * model.y).sum() / weight.sum()
-        return float(model.log_likelihood({"beta": np.array([[beta]]), "scale": np.exp([[log]])}).sum())
+        return float(
+            model.log_likelihood({"beta": np.array([[beta]]), "scale": np.exp([[log]])}).sum()
+        )
 
     return largest(profile)
 
@@ -138,7 +183,9 @@ def of_line(table: pd.DataFrame, se: Any = "gain_se") -> Fit:
 def test_on_the_log_scale_errors_are_those_of_the_delta_method() -> None:
     fit = of_line(GAINS)
     means, covariance = given(exact(fit), [0.1])
-    assert (means[0], covariance[0, 0] ** 0.5) == pytest.approx((0.048131491952110236, 0.037149835305133966), rel=1e-8)
+    assert (means[0], covariance[0, 0] ** 0.5) == pytest.approx(
+        (0.048131491952110236, 0.037149835305133966), rel=1e-8
+    )
     assert any("delta method: gain_se / gain" in said for said in fit.warnings)
     assert full(exact(fit)) == pytest.approx(0.012852381293011179, rel=1e-6)
     for name, base in (("np.log10", np.log(10)), ("np.log2", np.log(2))):
@@ -147,7 +194,8 @@ def test_on_the_log_scale_errors_are_those_of_the_delta_method() -> None:
 
 
 def test_the_mean_of_a_population_of_labs_is_metafors() -> None:
-    """Labs are centred over models in the law: α less what their mean is, population_mean_log_gain."""
+    """Labs are centred over models in the law: α less what their mean is,
+    population_mean_log_gain."""
     fit = fit_heritage(GAINS.drop(columns="n_layers"), se="gain_se", seed=1)
     shares = fit.design.effects["u_heritage"].basis.to_numpy()
     unit = 1 / np.sqrt(1 - np.square(shares).sum())
@@ -158,7 +206,8 @@ def test_the_mean_of_a_population_of_labs_is_metafors() -> None:
 
 
 def test_the_root_of_a_tree_is_metafors() -> None:
-    """Labs that share half of a tree of unit height: `rma.mv(…, R=list(sp=K), Rscale="none", sigma2=c(.02, .005))`."""
+    """Labs that share half of a tree of unit height: `rma.mv(…, R=list(sp=K), Rscale="none",
+    sigma2=c(.02, .005))`."""
     fit = thermostats.fit_lineage(GAINS, thermostats.tree(GAINS), {}, se="gain_se", settings=FEW)
     model, lineage = exact(fit), fit.design.lineage
     drift = fit.design.effects["u_descent"].basis
@@ -170,13 +219,17 @@ def test_the_root_of_a_tree_is_metafors() -> None:
     inside, besides = drift.start()
     weights = np.concatenate([[1.0], inside[0]])
     variance = weights @ covariance @ weights + (scales[0] * np.linalg.norm(besides)) ** 2
-    assert (weights @ means, variance**0.5) == pytest.approx((0.045065906482217408, 0.07336892944645719), rel=1e-8)
+    assert (weights @ means, variance**0.5) == pytest.approx(
+        (0.045065906482217408, 0.07336892944645719), rel=1e-8
+    )
 
 
 FITS: dict[str, Callable[..., Fit]] = {
     "line": of_line,
     "heritage": lambda table, se="gain_se": fit_heritage(table, geometry="n_layers", se=se, seed=1),
-    "lineage": lambda table, se="gain_se": thermostats.fit_lineage(table, thermostats.tree(table), {}, se=se, seed=1),
+    "lineage": lambda table, se="gain_se": thermostats.fit_lineage(
+        table, thermostats.tree(table), {}, se=se, seed=1
+    ),
 }
 
 
@@ -193,27 +246,41 @@ def test_known_errors_are_the_same_whatever_the_number_of_prompts(law: str) -> N
 def test_errors_of_zero_are_no_errors(law: str) -> None:
     without, zero = FITS[law](GAINS, se=None), FITS[law](GAINS, se=0.0)
     assert zero.summary().equals(without.summary())
-    assert any('se="gain_se" takes it as known' in said for said in without.warnings) or law == "line"
+    assert (
+        any('se="gain_se" takes it as known' in said for said in without.warnings) or law == "line"
+    )
 
 
 @pytest.mark.parametrize("law", FITS)
 def test_one_number_is_the_error_of_every_outcome(law: str) -> None:
-    model, column = (exact(FITS[law](table, se)) for table, se in ((GAINS, 0.03), (GAINS.assign(e=0.03), "e")))
-    assert model.error == pytest.approx(0.03 / GAINS["gain"]) and model.error == pytest.approx(column.error)
+    model, column = (
+        exact(FITS[law](table, se)) for table, se in ((GAINS, 0.03), (GAINS.assign(e=0.03), "e"))
+    )
+    assert model.error == pytest.approx(0.03 / GAINS["gain"]) and model.error == pytest.approx(
+        column.error
+    )
 
 
 def test_the_curve_of_depth_has_known_errors_of_any_n() -> None:
     for n in (2, 1000):
         table = GAINS.assign(gain_n=n, gain_sd=1.0)
         rows = bounded_rows(table, "gain", se="gain_se").table
-        assert rows["log10_error"].tolist() == pytest.approx(list(GAINS["gain_se"] / GAINS["gain"] / np.log(10)))
+        assert rows["log10_error"].tolist() == pytest.approx(
+            list(GAINS["gain_se"] / GAINS["gain"] / np.log(10))
+        )
         assert (rows["n_prompts"] == 0).all(), "as good as normal"
 
 
 BAD: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "below 0": (lambda t: t.assign(gain_se=-t["gain_se"]), r"a standard error below 0 \(gain_se\)"),
-    "missing": (lambda t: t.assign(gain_se=t["gain_se"].where(t.index > 0)), r"missing \(gain_se\): got none of m0"),
-    "in per cent": (lambda t: t.assign(gain_se=100 * t["gain_se"]), r"is this the standard error of gain\?.*/ 100"),
+    "missing": (
+        lambda t: t.assign(gain_se=t["gain_se"].where(t.index > 0)),
+        r"missing \(gain_se\): got none of m0",
+    ),
+    "in per cent": (
+        lambda t: t.assign(gain_se=100 * t["gain_se"]),
+        r"is this the standard error of gain\?.*/ 100",
+    ),
     "not there": (lambda t: t.drop(columns="gain_se"), "gain_se"),
     "in words": (lambda t: t.assign(gain_se="small"), r"a column is not numeric \(gain_se\)"),
 }
@@ -231,7 +298,9 @@ def test_errors_larger_than_the_outcomes_are_asked_about_and_a_scale_is_the_answ
     table = BCG.assign(se=100 * BCG["se"])
     with pytest.raises(UsageError, match=r"in its unit\? Most errors are larger") as asked:
         fit_line(table, "y", se="se", group=None)
-    assert eval(asked.value.next_step, {"thermostats": thermostats, "df": table}).rows.shape[0] == 13  # noqa: S307
+    assert (
+        eval(asked.value.next_step, {"thermostats": thermostats, "df": table}).rows.shape[0] == 13  # noqa: S307
+    )
 
 
 @pytest.mark.parametrize("se", [True, BCG["se"], [0.1] * 13])

@@ -1,4 +1,5 @@
-"""Gains along a tree: known answers, the heritage model as a special case, recovery, and what is refused."""
+"""Gains along a tree: known answers, the heritage model as a special case, recovery, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -19,7 +20,12 @@ from thermostats.tables.tree import Tree
 
 FEW = Settings(draws=250)
 PRIMATES = next(
-    (p / "shared/reference/primates301" for p in Path(__file__).resolve().parents if (p / "shared").is_dir()), None
+    (
+        p / "shared/reference/primates301"
+        for p in Path(__file__).resolve().parents
+        if (p / "shared").is_dir()
+    ),
+    None,
 )
 LABS = np.repeat(["A", "B", "C", "D", "E"], 6)
 
@@ -73,12 +79,16 @@ def test_on_a_star_of_labs_the_density_is_that_of_the_heritage_model() -> None:
 def test_by_levels_the_density_is_that_of_labs_with_families() -> None:
     rows = made().drop(columns=["log_gain", "error"])
     heritage = thermostats.fit_heritage(rows, settings=FEW).model
-    lineage = thermostats.fit_lineage(rows, thermostats.tree(rows), process="levels", settings=FEW).model
+    lineage = thermostats.fit_lineage(
+        rows, thermostats.tree(rows), process="levels", settings=FEW
+    ).model
     assert isinstance(heritage, Gaussian) and isinstance(lineage, Gaussian)
     assert list(heritage.blocks) == ["u_heritage", "u_geometry", "u_scale", "u_family"]
     assert list(lineage.blocks) == ["u_lab", "u_family", "u_geometry", "u_scale"]
     theta = np.random.default_rng(0).normal(-1.5, 1.0, (50, 5))
-    assert lineage.log_density(theta[:, [0, 3, 1, 2, 4]]) == pytest.approx(heritage.log_density(theta), abs=1e-6)
+    assert lineage.log_density(theta[:, [0, 3, 1, 2, 4]]) == pytest.approx(
+        heritage.log_density(theta), abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("process", [Process("free", 0.7, 0.0), Process("free", 0.7, 0.5)])
@@ -116,8 +126,12 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
 
 def test_base_and_tuned_models_enter_together_and_the_next_model_is_predicted() -> None:
     rows = made(lab_sd=0.4)
-    tuned = rows.iloc[::3].assign(model_id=lambda t: t["model_id"] + "-it", log_gain=lambda t: t["log_gain"] + 0.02)
-    both = pd.concat([rows.assign(parent=""), tuned.assign(parent=rows["model_id"].iloc[::3])], ignore_index=True)
+    tuned = rows.iloc[::3].assign(
+        model_id=lambda t: t["model_id"] + "-it", log_gain=lambda t: t["log_gain"] + 0.02
+    )
+    both = pd.concat(
+        [rows.assign(parent=""), tuned.assign(parent=rows["model_id"].iloc[::3])], ignore_index=True
+    )
     fit = thermostats.fit_lineage(both, thermostats.tree(both), settings=FEW)
     ahead = fit.table("next").set_index("below")
     spread = ahead["upper"] - ahead["lower"]
@@ -126,7 +140,9 @@ def test_base_and_tuned_models_enter_together_and_the_next_model_is_predicted() 
     sides = fit.table("sides").set_index("kind")
     assert sides.loc["both measured", "branches"] == 10
     opposite = (tuned["log_gain"].to_numpy() < 0) != (rows["log_gain"].iloc[::3].to_numpy() < 0)
-    assert sides.loc["both measured", "lower"] <= opposite.sum() <= sides.loc["both measured", "upper"]
+    assert (
+        sides.loc["both measured", "lower"] <= opposite.sum() <= sides.loc["both measured", "upper"]
+    )
 
 
 def test_instruments_and_repeats_are_told_from_models() -> None:
@@ -138,7 +154,9 @@ def test_instruments_and_repeats_are_told_from_models() -> None:
             for who, shift in (("here", 0.0), ("there", 0.3), ("elsewhere", -0.2))
         ]
     )
-    fit = thermostats.fit_lineage(twice, thermostats.tree(rows), blocks={}, instrument="who", settings=FEW)
+    fit = thermostats.fit_lineage(
+        twice, thermostats.tree(rows), blocks={}, instrument="who", settings=FEW
+    )
     mean = fit.params
     assert mean["sd_instrument"] == pytest.approx(np.std([0.0, 0.3, -0.2]), rel=0.1)
     assert mean["sd_repeat"] == pytest.approx(0.02, rel=0.2)
@@ -147,10 +165,14 @@ def test_instruments_and_repeats_are_told_from_models() -> None:
 
 def test_a_free_process_is_fitted_by_quadrature() -> None:
     rows = made(lab_sd=0.4)
-    fit = thermostats.fit_lineage(rows, thermostats.tree(rows), blocks={}, process="free", settings=FEW)
+    fit = thermostats.fit_lineage(
+        rows, thermostats.tree(rows), blocks={}, process="free", settings=FEW
+    )
     drawn = fit.quantities
     assert fit.status == "passed" and drawn["lambda"].min() > 0 and drawn["lambda"].max() < 1
-    assert ((drawn["parent_child"] ** 2 <= drawn["siblings"] + 1e-12) & (drawn["siblings"] < 1)).all()
+    assert (
+        (drawn["parent_child"] ** 2 <= drawn["siblings"] + 1e-12) & (drawn["siblings"] < 1)
+    ).all()
     assert len(fit.table("next")) == len(fit.design.lineage.tree)
 
 
@@ -159,13 +181,21 @@ def test_where_lambda_cannot_be_told_the_fit_says_so_with_the_size_that_could() 
     fit = thermostats.fit_lineage(rows, thermostats.tree(rows), settings=FEW)
     said = " ".join(fit.warnings)
     assert "λ cannot be estimated from 20 models in 5 clades" in said and "it takes" in said
-    told = thermostats.fit_lineage(made(lab_sd=1.0), thermostats.tree(rows := made(lab_sd=1.0)), settings=FEW)
+    told = thermostats.fit_lineage(
+        made(lab_sd=1.0), thermostats.tree(rows := made(lab_sd=1.0)), settings=FEW
+    )
     assert "λ cannot be estimated" not in " ".join(told.warnings)
 
 
 def calls() -> Mapping[str, tuple[type[Exception], str, pd.DataFrame, object]]:
     rows = made()
-    flat = pd.DataFrame({"name": ["r", *rows["model_id"]], "parent": ["", *["r"] * 30], "length": [0.0] + [1.0] * 30})
+    flat = pd.DataFrame(
+        {
+            "name": ["r", *rows["model_id"]],
+            "parent": ["", *["r"] * 30],
+            "length": [0.0] + [1.0] * 30,
+        }
+    )
     return {
         "rows without a tip": (
             UsageError,
@@ -216,35 +246,47 @@ def test_models_that_hang_on_another_lab_are_said() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(PRIMATES is None, reason="the reference data do not ship")
 def test_the_posterior_of_primates_stands_by_the_published_figures() -> None:
-    """R's `gls` (REML): body 0.76556168 (SE 0.02872451), group 0.02568074 (0.01876562), λ 0.96060554.
+    """R's `gls` (REML): body 0.76556168 (SE 0.02872451), group 0.02568074 (0.01876562), λ
+    0.96060554.
 
-    The posterior: body 0.762 (SD 0.031), group 0.025 (0.019), λ 0.956 (0.017). The tree is got back by neighbour
-    joining from the paths between species, which the covariance states.
+    The posterior: body 0.762 (SD 0.031), group 0.025 (0.019), λ 0.956 (0.017). The tree is got back
+    by neighbour joining from the paths between species, which the covariance states.
     """
     assert PRIMATES is not None
-    rows = pd.read_csv(PRIMATES / "primates.csv").rename(columns={"species": "model_id", "brain": "log_gain"})
+    rows = pd.read_csv(PRIMATES / "primates.csv").rename(
+        columns={"species": "model_id", "brain": "log_gain"}
+    )
     species = rows["model_id"].tolist()
     k = pd.read_csv(PRIMATES / "tree_covariance.csv", index_col=0).loc[species, species].to_numpy()
     paths = pd.DataFrame(np.diag(k)[:, None] + np.diag(k) - 2 * k, index=species, columns=species)
     tree = thermostats.neighbour_joining(paths)
     assert tree.covariance(species) == pytest.approx(k / k.max(), abs=1e-6)
-    fit = thermostats.fit_lineage(rows, tree, {"body": ["body"], "group": ["group_size"]}, total_sd=1.0)
+    fit = thermostats.fit_lineage(
+        rows, tree, {"body": ["body"], "group": ["group_size"]}, total_sd=1.0
+    )
     slopes = fit.table("slopes").set_index(["model", "slope on"])
     likeliest, posterior = slopes.loc["Pagel's λ"], slopes.loc["posterior"]
     assert likeliest["estimate"].to_numpy() == pytest.approx([0.76556168, 0.02568074], abs=1e-4)
     assert posterior["estimate"].to_numpy() == pytest.approx([0.762, 0.025], abs=0.004)
     assert posterior["se"].to_numpy() == pytest.approx([0.031, 0.019], abs=0.003)
     drawn = fit.summary().loc["lambda"]
-    assert drawn["mean"] == pytest.approx(0.956, abs=0.004) and drawn["lower"] < 0.96060554 < drawn["upper"]
+    assert (
+        drawn["mean"] == pytest.approx(0.956, abs=0.004)
+        and drawn["lower"] < 0.96060554 < drawn["upper"]
+    )
 
 
 @pytest.mark.parametrize("process", ["brownian", "free"])
 def test_a_saved_fit_has_its_tree_and_predicts(process: str, tmp_path: Path) -> None:
     rows = made()
-    fit = thermostats.fit_lineage(rows, thermostats.tree(rows), process=process, seed=np.int64(2), settings=FEW)
+    fit = thermostats.fit_lineage(
+        rows, thermostats.tree(rows), process=process, seed=np.int64(2), settings=FEW
+    )
     again = thermostats.load_fit(fit.save(tmp_path / "lineage.nc"))
     new = rows.head(2).assign(model_id=["new", "newer"], parent=["A", "E/m29"])
-    assert again.predict(new).equals(fit.predict(new)) and again.table("nodes").equals(fit.table("nodes"))
+    assert again.predict(new).equals(fit.predict(new)) and again.table("nodes").equals(
+        fit.table("nodes")
+    )
     with pytest.raises(UsageError, match="no such column: got parent"):
         again.predict(new.drop(columns="parent"))
     with pytest.raises(UsageError, match="no such column: got n_heads"):
@@ -263,7 +305,13 @@ def test_a_clade_left_out_is_predicted_as_by_a_fit_without_it() -> None:
 def test_the_rows_of_a_merged_model_one_a_parent_are_one_measurement() -> None:
     rows = made().assign(parent="", share=np.nan)
     mix = pd.DataFrame(
-        {"model_id": "mix", "parent": ["A/m0", "B/m7"], "share": [0.3, 0.7], "heritage": "A", "family": ""}
+        {
+            "model_id": "mix",
+            "parent": ["A/m0", "B/m7"],
+            "share": [0.3, 0.7],
+            "heritage": "A",
+            "family": "",
+        }
     )
     numbers = rows.columns.difference(mix.columns)
     both = pd.concat([rows, mix.assign(**rows.loc[0, numbers])], ignore_index=True)

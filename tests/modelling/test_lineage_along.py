@@ -1,4 +1,5 @@
-"""A lineage on a large tree, drawn along it, is the dense model: densities, draws given the scales, the report."""
+"""A lineage on a large tree, drawn along it, is the dense model: densities, draws given the scales,
+the report."""
 
 from __future__ import annotations
 
@@ -19,15 +20,20 @@ from thermostats.tables.tree import Tree
 
 
 def rows_of(tree: Tree, *, lam: float, slope: float, seed: int, error: float = 0.0) -> pd.DataFrame:
-    """Log gains of the tips: drift and what is their own in the ratio of λ, a column of numbers and its slope."""
+    """Log gains of the tips: drift and what is their own in the ratio of λ, a column of numbers and
+    its slope."""
     rng, drift = np.random.default_rng(seed), np.zeros(len(tree))
     scale = tree.heights.max() ** -0.5
     for i, parents in enumerate(tree.parents[1:], 1):
         drift[i] = drift[parents[0]] + scale * tree.lengths[i] ** 0.5 * rng.normal()
     x, n = rng.normal(size=len(tree.tips)), len(tree.tips)
-    own = 0.3 * lam**0.5 * drift[[tree.place(name) for name in tree.tips]] + 0.3 * (1 - lam) ** 0.5 * rng.normal(size=n)
+    own = 0.3 * lam**0.5 * drift[[tree.place(name) for name in tree.tips]] + 0.3 * (
+        1 - lam
+    ) ** 0.5 * rng.normal(size=n)
     y = 0.1 + slope * x + own + error * rng.normal(size=n)
-    return pd.DataFrame({"model_id": tree.tips, "log_gain": y, "error": error * rng.uniform(0.5, 1.5, n), "x": x})
+    return pd.DataFrame(
+        {"model_id": tree.tips, "log_gain": y, "error": error * rng.uniform(0.5, 1.5, n), "x": x}
+    )
 
 
 def both(monkeypatch: pytest.MonkeyPatch, n: int = 24) -> tuple[AlongTree, Gaussian]:
@@ -47,10 +53,14 @@ def test_the_density_is_that_of_the_dense_model(monkeypatch: pytest.MonkeyPatch)
     theta = np.random.default_rng(1).normal(-1.5, 0.7, (20, len(along.blocks) + 1))
     assert along.log_density(theta) == pytest.approx(dense.log_density(theta), abs=1e-6)
     some = np.arange(along.y.size) % 3 > 0
-    assert along.rows(some).log_density(theta) == pytest.approx(dense.rows(some).log_density(theta), abs=1e-6)
+    assert along.rows(some).log_density(theta) == pytest.approx(
+        dense.rows(some).log_density(theta), abs=1e-6
+    )
 
 
-def test_effects_given_the_scales_have_the_means_and_errors_of_the_dense_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_effects_given_the_scales_have_the_means_and_errors_of_the_dense_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     along, dense = both(monkeypatch)
     theta = np.tile([[-1.2, -1.6, -1.4]], (4000, 1))
     square = np.broadcast_to(dense.moments[0], (4000, dense.moments[0].size))

@@ -1,4 +1,5 @@
-"""Likelihoods of a line along a tree against R (ape, nlme), and the exact test of a share of descent."""
+"""Likelihoods of a line along a tree against R (ape, nlme), and the exact test of a share of
+descent."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ def test_r_says_the_same_on_a_generated_tree(name: str, method: str) -> None:
         own = pagel(y, x, k, method=method)
     else:
         own = line(y, x, k if name == "brownian" else np.eye(len(y)), method=method)
-    chosen = REFERENCE[(REFERENCE["fit"] == name) & (REFERENCE["method"] == method)].set_index("quantity")
+    chosen = REFERENCE[(REFERENCE["fit"] == name) & (REFERENCE["method"] == method)].set_index(
+        "quantity"
+    )
     names = ["(Intercept)", "a", "b"]
     assert own.log_likelihood == pytest.approx(chosen["value"]["logLik"], abs=1e-6)
     assert own.beta == pytest.approx(chosen["value"][names].to_numpy(), abs=1e-4)
@@ -57,6 +60,9 @@ def test_the_grid_finds_the_maximum_and_its_interval_holds_the_truth_mostly() ->
     root = np.linalg.cholesky(0.4 * np.eye(len(ROWS)) + 0.6 * k)
     covered = [
         low <= 0.6 <= high
-        for low, high in (Restricted.of(root @ rng.standard_normal(len(ROWS)), x, k).interval() for _ in range(200))
+        for low, high in (
+            Restricted.of(root @ rng.standard_normal(len(ROWS)), x, k).interval()
+            for _ in range(200)
+        )
     ]
     assert np.mean(covered) == pytest.approx(0.95, abs=0.05)

@@ -24,12 +24,16 @@ def grown(n: int, seed: int = 1, *, ladder: bool = False) -> Tree:
         names += [f"n{i}", f"t{i}"]
         parents += [parents[split], f"n{i}"]
         parents[split] = f"n{i}"
-    edges = pd.DataFrame({"name": names, "parent": parents, "length": rng.exponential(size=len(names)) + 0.01})
+    edges = pd.DataFrame(
+        {"name": names, "parent": parents, "length": rng.exponential(size=len(names)) + 0.01}
+    )
     return Tree.of(edges)
 
 
 @pytest.mark.parametrize("ladder", [False, True])
-def test_products_are_those_of_the_dense_covariance_where_inner_nodes_are_models_too(ladder: bool) -> None:
+def test_products_are_those_of_the_dense_covariance_where_inner_nodes_are_models_too(
+    ladder: bool,
+) -> None:
     tree = grown(40, ladder=ladder)
     names = [*tree.tips, *tree.names[1:6]]
     names = list(dict.fromkeys(names))
@@ -41,7 +45,9 @@ def test_products_are_those_of_the_dense_covariance_where_inner_nodes_are_models
     assert cross == pytest.approx(w.T @ np.linalg.solve(v, w))
 
 
-@pytest.mark.parametrize(("n", "seconds"), [(1_000, 10), pytest.param(10_000, 120, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("n", "seconds"), [(1_000, 10), pytest.param(10_000, 120, marks=pytest.mark.slow)]
+)
 def test_large_trees_take_seconds(n: int, seconds: float) -> None:
     tree = grown(n)
     rng, drift = np.random.default_rng(2), np.zeros(len(tree))
@@ -57,7 +63,9 @@ def test_large_trees_take_seconds(n: int, seconds: float) -> None:
 
 
 def test_merges_are_refused() -> None:
-    edges = pd.DataFrame({"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0})
+    edges = pd.DataFrame(
+        {"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0}
+    )
     with pytest.raises(UsageError, match="merged models is not pruned: got c"):
         Pruning.of(Tree.of(edges), ["a", "b", "c"])
 
@@ -67,7 +75,10 @@ GENERATED = Path(__file__).parent / "lineage"
 
 @pytest.mark.parametrize("method", [REML, ML])
 def test_the_reference_of_r_is_met_by_pruning(method: str) -> None:
-    tree, rows = thermostats.tree(GENERATED / "generated.nwk"), pd.read_csv(GENERATED / "generated.csv")
+    tree, rows = (
+        thermostats.tree(GENERATED / "generated.nwk"),
+        pd.read_csv(GENERATED / "generated.csv"),
+    )
     rows.columns = rows.columns.str.strip()
     names = rows["model_id"].str.strip().tolist()
     y, x = rows["log_gain"].to_numpy(), np.column_stack([np.ones(len(rows)), rows["a"], rows["b"]])

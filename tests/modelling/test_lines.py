@@ -1,4 +1,5 @@
-"""A line: its posterior against a sum over a grid, and known values recovered; against NUTS: `test_against_nuts.py`."""
+"""A line: its posterior against a sum over a grid, and known values recovered; against NUTS:
+`test_against_nuts.py`."""
 
 from __future__ import annotations
 
@@ -37,10 +38,15 @@ def off(fit: Fit, quantity: str, expected: float) -> float:
 
 
 def test_without_groups_a_line_is_that_of_a_sum_over_a_grid() -> None:
-    """Priors as the docstring has them: a ~ N(0, (2 scale)²), b ~ N(0, scale²), σ half-normal(scale)."""
+    """Priors as the docstring has them: a ~ N(0, (2 scale)²), b ~ N(0, scale²), σ
+    half-normal(scale)."""
     table = rows()
     z = ((table["x"] - table["x"].mean()) / table["x"].std(ddof=0)).to_numpy()
-    a, b, sigma = np.linspace(-0.6, 1.4, 101), np.linspace(-1.0, 1.0, 101), np.linspace(0.002, 1.2, 120)
+    a, b, sigma = (
+        np.linspace(-0.6, 1.4, 101),
+        np.linspace(-1.0, 1.0, 101),
+        np.linspace(0.002, 1.2, 120),
+    )
     log = (
         stats.norm.logpdf(a, 0, 2 * SCALE)[:, None, None]
         + stats.norm.logpdf(b, 0, SCALE)[None, :, None]
@@ -68,16 +74,23 @@ def test_a_slope_and_spreads_that_are_known_are_recovered() -> None:
     names = [f"m{i}" for i in range(lab.size)]
     table = pd.DataFrame({"model_id": names, "heritage": [f"lab{i}" for i in lab], "x": x, "y": y})
     found = fit_line(table, "y", "x", scale=SCALE, seed=1).summary()
-    for quantity, truth, width in (("slope on x", 0.25, 0.06), ("group_sd", 0.3, 0.2), ("residual_sd", 0.15, 0.05)):
+    for quantity, truth, width in (
+        ("slope on x", 0.25, 0.06),
+        ("group_sd", 0.3, 0.2),
+        ("residual_sd", 0.15, 0.05),
+    ):
         row = found.loc[quantity]
         assert row["lower"] < truth < row["upper"] and row["upper"] - row["lower"] < width, quantity
 
 
 @pytest.mark.parametrize("unit", [1e-30, 1e-9, 1e-3, 1e9])
 def test_a_line_does_not_depend_on_the_unit(unit: float) -> None:
-    """Without a scale the priors are those of the outcomes' spread, so all but the unit stays, to MC errors."""
+    """Without a scale the priors are those of the outcomes' spread, so all but the unit stays, to
+    MC errors."""
     table = rows().assign(heritage=list("abcd") * 3)
-    near, there = (thermostats.fit_line(table.assign(y=table["y"] * u), "y", "x", seed=1) for u in (1.0, unit))
+    near, there = (
+        thermostats.fit_line(table.assign(y=table["y"] * u), "y", "x", seed=1) for u in (1.0, unit)
+    )
     assert there.params.to_numpy() / unit == pytest.approx(near.params.to_numpy(), rel=0.05)
     assert there.loo().elpd + len(table) * np.log(unit) == pytest.approx(near.loo().elpd, abs=0.1)
     sd = [fit.predict(table.head(3))["y_sd"].to_numpy() for fit in (near, there)]
@@ -97,9 +110,13 @@ def test_a_slope_has_the_outcomes_unit_at_any_scale(power: int) -> None:
 
 @pytest.mark.parametrize("power", [-160, 160])
 @pytest.mark.parametrize("column", ["x", "y"])
-def test_numbers_whose_powers_are_no_doubles_are_refused_with_their_unit(power: int, column: str) -> None:
+def test_numbers_whose_powers_are_no_doubles_are_refused_with_their_unit(
+    power: int, column: str
+) -> None:
     table = rows().assign(**{column: rows()[column] * 10.0**power})
-    with pytest.raises(UsageError, match=rf'beyond double precision \({column}\).*df\["{column}"\] / \de'):
+    with pytest.raises(
+        UsageError, match=rf'beyond double precision \({column}\).*df\["{column}"\] / \de'
+    ):
         fit_line(table, "y", "x", group=None)
 
 
@@ -116,7 +133,13 @@ NO_NUMBERS = {
 @pytest.mark.parametrize("dtype", [None, object, "nullable"])
 def test_outcomes_that_are_no_numbers_are_refused_by_kind(kind: str, dtype: object) -> None:
     values = NO_NUMBERS[kind]
-    y = values if dtype is None else values.astype(object) if dtype is object else values.convert_dtypes()
+    y = (
+        values
+        if dtype is None
+        else values.astype(object)
+        if dtype is object
+        else values.convert_dtypes()
+    )
     with pytest.raises(UsageError, match=f"not numeric.*got {kind}"):
         fit_line(rows().assign(y=y), "y", "x", group=None)
 
@@ -137,10 +160,14 @@ def test_the_outcome_is_none_of_its_covariates() -> None:
 def kinds() -> pd.DataFrame:
     """Thirty models of three kinds whose gains lie 0, 0.5 and 1 above 1."""
     kind = pd.Series(np.repeat(["base", "chat", "code"], 10))
-    gain = 1 + kind.map({"base": 0.0, "chat": 0.5, "code": 1.0}) + np.random.default_rng(0).normal(0, 0.02, 30)
-    return pd.DataFrame({"model_id": [f"m{i}" for i in range(30)], "kind": kind, "v": np.repeat([1, 2, 3], 10)}).assign(
-        gain=gain
+    gain = (
+        1
+        + kind.map({"base": 0.0, "chat": 0.5, "code": 1.0})
+        + np.random.default_rng(0).normal(0, 0.02, 30)
     )
+    return pd.DataFrame(
+        {"model_id": [f"m{i}" for i in range(30)], "kind": kind, "v": np.repeat([1, 2, 3], 10)}
+    ).assign(gain=gain)
 
 
 @pytest.mark.parametrize("formula", ["gain ~ kind", "gain ~ C(kind)", "np.log(gain) ~ kind"])
@@ -167,9 +194,13 @@ def test_a_category_never_seen_is_refused_by_name(case: str) -> None:
     formula, column, value = UNSEEN[case]
     fit = fit_line(kinds(), formula, group=None, seed=1)
     new = kinds().tail(2).assign(**{column: value})
-    with pytest.raises(UsageError, match=rf"not seen.*\({column}\): got {value!r}; allowed") as refused:
+    with pytest.raises(
+        UsageError, match=rf"not seen.*\({column}\): got {value!r}; allowed"
+    ) as refused:
         fit.predict(new)
-    kept = eval(refused.value.next_step.removeprefix("fit.predict(").removesuffix(")"), {"df": kinds()})  # noqa: S307
+    kept = eval(  # noqa: S307
+        refused.value.next_step.removeprefix("fit.predict(").removesuffix(")"), {"df": kinds()}
+    )
     means = kinds().groupby("kind")["gain"].mean()
     predicted = fit.predict(kept).groupby("kind")["gain_mean"].mean()
     assert dict(predicted) == pytest.approx(dict(means), abs=0.02)

@@ -1,4 +1,5 @@
-"""Densities, replicates and deterministics of a PyMC model for many draws at once; a gate that refits nothing."""
+"""Densities, replicates and deterministics of a PyMC model for many draws at once; a gate that
+refits nothing."""
 
 from dataclasses import replace
 
@@ -16,7 +17,11 @@ from thermostats.modelling.sampling import Sampled
 
 SIZE, N = 50, 7
 RNG = np.random.default_rng(1)
-VALUES = {"mu": RNG.normal(size=SIZE), "effect": RNG.normal(size=(SIZE, 3)), "sigma": 0.5 + RNG.random(SIZE)}
+VALUES = {
+    "mu": RNG.normal(size=SIZE),
+    "effect": RNG.normal(size=(SIZE, 3)),
+    "sigma": 0.5 + RNG.random(SIZE),
+}
 GROUP = np.arange(N) % 3
 
 
@@ -32,11 +37,15 @@ def levels(data):
 def counts(data):
     import pymc as pm
 
-    pm.Binomial("y", data["n"], logit_p=pm.Normal("mu") + 0 * data["n"], observed=data["y_observed"])
+    pm.Binomial(
+        "y", data["n"], logit_p=pm.Normal("mu") + 0 * data["n"], observed=data["y_observed"]
+    )
 
 
 MODEL = Sampled(
-    declare=levels, data={"group": GROUP, "y_observed": RNG.normal(size=N)}, per_row=("group", "y_observed")
+    declare=levels,
+    data={"group": GROUP, "y_observed": RNG.normal(size=N)},
+    per_row=("group", "y_observed"),
 )
 
 
@@ -47,15 +56,21 @@ def test_densities_of_every_draw_are_those_of_scipy() -> None:
     prior = stats.norm.logpdf(VALUES["mu"]) + stats.halfnorm.logpdf(VALUES["sigma"])
     assert MODEL.log_prior(VALUES) == pytest.approx(prior, rel=1e-8)
     with_effects = replace(MODEL, priors=("effect",)).log_prior(VALUES)
-    assert with_effects == pytest.approx(prior + stats.norm(0, 2).logpdf(VALUES["effect"]).sum(axis=1), rel=1e-8)
+    assert with_effects == pytest.approx(
+        prior + stats.norm(0, 2).logpdf(VALUES["effect"]).sum(axis=1), rel=1e-8
+    )
 
 
 def test_a_density_keeps_its_digits_where_a_probability_is_nearly_one() -> None:
-    model = Sampled(declare=counts, data={"n": np.array([9, 9]), "y_observed": np.array([9.0, 8.0])})
+    model = Sampled(
+        declare=counts, data={"n": np.array([9, 9]), "y_observed": np.array([9.0, 8.0])}
+    )
     logit = np.array([-30.0, 0.3, 30.0])
     density = model.log_likelihood({"mu": logit})
     log_p, log_q = -np.logaddexp(0, -logit), -np.logaddexp(0, logit)
-    assert density == pytest.approx(np.column_stack([9 * log_p, np.log(9) + 8 * log_p + log_q]), rel=1e-9)
+    assert density == pytest.approx(
+        np.column_stack([9 * log_p, np.log(9) + 8 * log_p + log_q]), rel=1e-9
+    )
 
 
 def test_parts_give_what_all_draws_give_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,19 +88,27 @@ def test_replicates_have_the_distribution_of_every_draw() -> None:
     for draw in range(2):
         for row in range(N):
             mean = VALUES["mu"][draw] + VALUES["effect"][draw, GROUP[row]]
-            assert stats.kstest(made[draw, :, row], stats.t(4, mean, VALUES["sigma"][draw]).cdf).pvalue > 1e-4
+            assert (
+                stats.kstest(made[draw, :, row], stats.t(4, mean, VALUES["sigma"][draw]).cdf).pvalue
+                > 1e-4
+            )
 
 
 def test_counts_are_replicated_with_their_trials() -> None:
-    model = Sampled(declare=counts, data={"n": np.array([5, 50]), "y_observed": np.array([2.0, 20.0])})
+    model = Sampled(
+        declare=counts, data={"n": np.array([5, 50]), "y_observed": np.array([2.0, 20.0])}
+    )
     made = model.replicate({"mu": np.full(4000, 0.4)}, np.random.default_rng(1))
     assert made.mean(axis=0) == pytest.approx(expit(0.4) * np.array([5, 50]), rel=0.03)
 
 
 def test_a_deterministic_by_row_is_computed_of_the_draws() -> None:
-    chains = {name: values.reshape(2, SIZE // 2, *values.shape[1:]) for name, values in VALUES.items()}
+    chains = {
+        name: values.reshape(2, SIZE // 2, *values.shape[1:]) for name, values in VALUES.items()
+    }
     made = sampling.by_row(
-        MODEL.structure.model, thermostats.modelling.draws.to_arviz({"posterior": chains}, {}, {})["posterior"]
+        MODEL.structure.model,
+        thermostats.modelling.draws.to_arviz({"posterior": chains}, {}, {})["posterior"],
     )
     mean = VALUES["mu"][:, None] + VALUES["effect"][:, GROUP]
     assert made["mean"].reshape(SIZE, N) == pytest.approx(mean)
@@ -101,9 +124,13 @@ def fitted(shift: float = 0.0) -> Fit:
     }
     values["mu"][1] += shift
     table, effective = of_chains(values, rng.normal(size=(2, 500)), 0)
-    draws = Draws(values=values, diagnostics=table, engine="nutpie", settings=Settings(), effective=effective)
+    draws = Draws(
+        values=values, diagnostics=table, engine="nutpie", settings=Settings(), effective=effective
+    )
     law = own_law(levels, per_row=["group"], statements={"up": lambda q: q["mu"] > 0})
-    rows = thermostats.modelling.columns.frame_of({"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)})
+    rows = thermostats.modelling.columns.frame_of(
+        {"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)}
+    )
     return Fit(law=law, rows=rows, design=law.of(rows), drawn=draws)
 
 

@@ -1,4 +1,5 @@
-"""One lab against others at equal shape: by hand, by brute force, with known truth, and the study's own models."""
+"""One lab against others at equal shape: by hand, by brute force, with known truth, and the study's
+own models."""
 
 from __future__ import annotations
 
@@ -50,7 +51,9 @@ def test_the_ratio_and_its_interval_are_those_of_scipy() -> None:
     fit = fitted()
     row, level = fit.table("estimate").iloc[0], fit.level
     low, high = stats.t.interval(level, 2, np.mean(each), stats.sem(each))
-    assert tuple(row[["ratio", "lower", "upper"]]) == pytest.approx(tuple(np.exp([np.mean(each), low, high])))
+    assert tuple(row[["ratio", "lower", "upper"]]) == pytest.approx(
+        tuple(np.exp([np.mean(each), low, high]))
+    )
     cells = fit.table("cells")
     assert cells["ratio"].tolist() == pytest.approx(list(np.exp(each)))
     assert cells["focal_lowest"].tolist() == [True, True, False]
@@ -60,13 +63,18 @@ def test_the_ratio_and_its_interval_are_those_of_scipy() -> None:
 def test_permutations_are_those_of_brute_force() -> None:
     rows = ROWS[ROWS["n_layers"] < 48].reset_index(drop=True)
     at_hand = statistic(rows, rows["heritage"] == "A")
-    whole = [statistic(rows, rows["family"].isin(two)) for two in itertools.combinations(["a1", "a2", "b", "c"], 2)]
+    whole = [
+        statistic(rows, rows["family"].isin(two))
+        for two in itertools.combinations(["a1", "a2", "b", "c"], 2)
+    ]
     cells = [list(cell.index) for _, cell in rows.groupby("n_layers")]
     within = []
     for chosen in itertools.product(
         *(itertools.combinations(cell, n) for cell, n in zip(cells, (2, 1, 1), strict=True))
     ):
-        within.append(statistic(rows, pd.Series(rows.index.isin([i for part in chosen for i in part]))))
+        within.append(
+            statistic(rows, pd.Series(rows.index.isin([i for part in chosen for i in part])))
+        )
     table = fitted().table("permutation").set_index("moved")
     for moved, null in (("families moved whole", whole), ("models within cells", within)):
         row, known = table.loc[moved], np.array(null)[np.isfinite(null)]
@@ -94,34 +102,57 @@ DESIGN = [(("n", "p"), "o"), (("p",), "b"), (("n", "p"), "b"), (("p",), "o"), ((
 def design() -> Cells:
     rows = [(c, f, f in own) for c, (own, others) in enumerate(DESIGN) for f in (*own, *others)]
     group = np.array(["nopb".index(f) for _, f, _ in rows])
-    return Cells(cell=np.array([c for c, _, _ in rows]), side=np.array([side for _, _, side in rows]), group=group)
+    return Cells(
+        cell=np.array([c for c, _, _ in rows]),
+        side=np.array([side for _, _, side in rows]),
+        group=group,
+    )
 
 
-def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_families_differ() -> None:
-    """Of 72 arrangements 3 have p ≤ .05 where models are exchangeable; at the families' SD it is one study in five."""
+def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_families_differ() -> (  # noqa: E501
+    None
+):
+    """Of 72 arrangements 3 have p ≤ .05 where models are exchangeable; at the families' SD it is
+    one study in five."""
     cells = design()
     units = cells.of_units()
     assert len(units) == 72 and len(cells.of_groups()) == 6
-    assert false_rate(cells, units, group_sd=0, unit_sd=0.1, size=20_000) == pytest.approx(3 / 72, abs=0.005)
-    assert false_rate(cells, units, group_sd=0.09, unit_sd=0.07, size=20_000) == pytest.approx(0.2, abs=0.03)
-    assert false_rate(cells, cells.of_groups(), group_sd=0.09, unit_sd=0.07) == 0, "no p of six is below 1/6"
+    assert false_rate(cells, units, group_sd=0, unit_sd=0.1, size=20_000) == pytest.approx(
+        3 / 72, abs=0.005
+    )
+    assert false_rate(cells, units, group_sd=0.09, unit_sd=0.07, size=20_000) == pytest.approx(
+        0.2, abs=0.03
+    )
+    assert false_rate(cells, cells.of_groups(), group_sd=0.09, unit_sd=0.07) == 0, (
+        "no p of six is below 1/6"
+    )
 
 
 def simulated(ratio: float, seed: int, cells: int = 20) -> pd.DataFrame:
     """Three labs of four families, in every cell a model of each lab."""
     rng = np.random.default_rng(seed)
-    rows = pd.DataFrame({"cell": np.repeat(np.arange(cells), 3), "lab": np.tile(list("ABC"), cells)})
+    rows = pd.DataFrame(
+        {"cell": np.repeat(np.arange(cells), 3), "lab": np.tile(list("ABC"), cells)}
+    )
     rows = rows.assign(fam=rows["lab"] + (rows["cell"] % 4).astype(str))
     family = {name: rng.normal(0, 0.05) for name in sorted(set(rows["fam"]))}
-    y = rng.normal(0, 0.2, cells)[rows["cell"]] + rows["fam"].map(family) + np.log(ratio) * (rows["lab"] == "A")
-    return rows.assign(name=[f"m{i}" for i in rows.index], y=np.exp(y + rng.normal(0, 0.05, len(rows))))
+    y = (
+        rng.normal(0, 0.2, cells)[rows["cell"]]
+        + rows["fam"].map(family)
+        + np.log(ratio) * (rows["lab"] == "A")
+    )
+    return rows.assign(
+        name=[f"m{i}" for i in rows.index], y=np.exp(y + rng.normal(0, 0.05, len(rows)))
+    )
 
 
 def test_a_ratio_that_is_known_is_recovered_from_a_users_own_columns() -> None:
     inside = []
     for seed in range(20):
         table = simulated(0.8, seed)
-        fit = fit_matched(table, "y", model="name", lab="lab", family="fam", shape="cell", focal="A", seed=1)
+        fit = fit_matched(
+            table, "y", model="name", lab="lab", family="fam", shape="cell", focal="A", seed=1
+        )
         lower, upper = fit.conf_int().loc["ratio"]
         inside.append(lower < 0.8 < upper)
         assert upper - lower < 0.35
@@ -139,26 +170,46 @@ def test_known_errors_enter_the_law_and_the_cells() -> None:
     assert fitted(se=0.0).summary().equals(fitted().summary())
 
 
-def test_without_effects_of_families_they_have_no_spread_and_tests_err_as_those_of_models_do() -> None:
+def test_without_effects_of_families_they_have_no_spread_and_tests_err_as_those_of_models_do() -> (
+    None
+):
     fit = fitted()
     alone = fit.under(fit.law.alternatives["no effects of families"])
     assert list(alone.reported) == ["ratio", "log_ratio", "cell_sd", "residual_sd"]
     cells, spread = cells_of(fit.rows), float(np.median(alone.quantities["residual_sd"]))
     expected = false_rate(cells, cells.of_units(fit.seed), group_sd=0.0, unit_sd=spread)
-    assert alone.table("permutation").set_index("moved")["false_rate"]["models within cells"] == expected
+    assert (
+        alone.table("permutation").set_index("moved")["false_rate"]["models within cells"]
+        == expected
+    )
 
 
 BAD: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
-    "a focal lab that is absent": (lambda t: t.assign(heritage=t["heritage"].replace("A", "a lab")), r"no such lab"),
-    "one shape in common": (lambda t: t[t["n_layers"].isin([12, 48])], r"too few shapes.*got 1 shape, 12 × 12 × 768"),
+    "a focal lab that is absent": (
+        lambda t: t.assign(heritage=t["heritage"].replace("A", "a lab")),
+        r"no such lab",
+    ),
+    "one shape in common": (
+        lambda t: t[t["n_layers"].isin([12, 48])],
+        r"too few shapes.*got 1 shape, 12 × 12 × 768",
+    ),
     "a model of two labs": (
         lambda t: pd.concat([t, t.head(1).assign(heritage="B", family="b")]),
         r"a model stands in several rows",
     ),
-    "a family of two labs": (lambda t: t.assign(family="x"), r"a family of the focal lab and of another.*got x"),
-    "a shape that is missing": (lambda t: t.assign(n_heads=t["n_heads"].where(t.index > 0)), r"missing \(n_heads\)"),
+    "a family of two labs": (
+        lambda t: t.assign(family="x"),
+        r"a family of the focal lab and of another.*got x",
+    ),
+    "a shape that is missing": (
+        lambda t: t.assign(n_heads=t["n_heads"].where(t.index > 0)),
+        r"missing \(n_heads\)",
+    ),
     "an outcome below 0": (lambda t: t.assign(gain=-t["gain"]), "a logarithm is taken"),
-    "no shape": (lambda t: t.drop(columns="d_model"), r"shape: d_model.*Next: thermostats.fit_matched\(df, \"gain\""),
+    "no shape": (
+        lambda t: t.drop(columns="d_model"),
+        r"shape: d_model.*Next: thermostats.fit_matched\(df, \"gain\"",
+    ),
 }
 
 
@@ -175,12 +226,19 @@ def test_what_is_odd_is_said() -> None:
     assert "one model of each side" in said and "24 × 12 × 768, 36 × 12 × 768" in said
     without = " ".join(fit_matched(ROWS.drop(columns="family"), "gain", focal="A", seed=1).warnings)
     assert "every model is taken as one of its own" in without
-    floats = fit_matched(ROWS.assign(n_layers=ROWS["n_layers"].astype(float)), "gain", focal="A", seed=1)
-    assert floats.table("cells")["cell"].tolist() == ["12 × 12 × 768", "24 × 12 × 768", "36 × 12 × 768"]
+    floats = fit_matched(
+        ROWS.assign(n_layers=ROWS["n_layers"].astype(float)), "gain", focal="A", seed=1
+    )
+    assert floats.table("cells")["cell"].tolist() == [
+        "12 × 12 × 768",
+        "24 × 12 × 768",
+        "36 × 12 × 768",
+    ]
 
 
 def test_predictions_are_of_known_and_of_new_cells() -> None:
-    """A cell and a family never seen are drawn anew: the same expectation for all such rows of one side."""
+    """A cell and a family never seen are drawn anew: the same expectation for all such rows of one
+    side."""
     new = ROWS.tail(2).assign(heritage=["A", "B"], n_layers=96, family=["new", "newer"])
     fit = fitted()
     drawn, delta = fit.predicted(new), fit.quantities["log_ratio"].ravel()
@@ -188,18 +246,30 @@ def test_predictions_are_of_known_and_of_new_cells() -> None:
 
 
 def test_eleutherai_in_the_studys_files() -> None:
-    """.843 [.775, .916] over five cells, lowest in each; 1/6 is the least p of four families. Sources are averaged."""
+    """.843 [.775, .916] over five cells, lowest in each; 1/6 is the least p of four families.
+    Sources are averaged."""
     rows = thermostats.features()
-    there = rows["penultimate_gain"].notna() & rows["comparable"] & rows["variant"].isin(["", "base"])
+    there = (
+        rows["penultimate_gain"].notna() & rows["comparable"] & rows["variant"].isin(["", "base"])
+    )
     files = rows[there & rows["source"].str.endswith((".json", ".csv"))]
-    facts = files.groupby("model_id")[["heritage", "family", "n_layers", "n_heads", "d_model"]].first()
+    facts = files.groupby("model_id")[
+        ["heritage", "family", "n_layers", "n_heads", "d_model"]
+    ].first()
     gain = np.exp(np.log(files["penultimate_gain"]).groupby(files["model_id"]).mean())
     fit = fit_matched(facts.assign(gain=gain).reset_index(), "gain", focal="EleutherAI", seed=1)
     result = ratio_of_cells(fit.rows["log_outcome"].to_numpy(), cells_of(fit.rows), level=0.95)
-    assert (result.ratio, result.ratio_lower, result.ratio_upper) == pytest.approx((0.843, 0.775, 0.916), abs=0.0006)
+    assert (result.ratio, result.ratio_lower, result.ratio_upper) == pytest.approx(
+        (0.843, 0.775, 0.916), abs=0.0006
+    )
     assert result.n == 5 and fit.table("cells")["focal_lowest"].all()
-    assert (result.groups.p_below, result.groups.least) == (pytest.approx(1 / 6), pytest.approx(1 / 6))
-    assert result.units.p_value == pytest.approx(0.028, abs=0.001) and result.units.arrangements == 72
+    assert (result.groups.p_below, result.groups.least) == (
+        pytest.approx(1 / 6),
+        pytest.approx(1 / 6),
+    )
+    assert (
+        result.units.p_value == pytest.approx(0.028, abs=0.001) and result.units.arrangements == 72
+    )
 
 
 def test_it_is_drawn_saved_and_read_again(tmp_path: Any) -> None:

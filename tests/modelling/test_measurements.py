@@ -1,4 +1,5 @@
-"""Measurements of several sources together: simulated levels are found, and least squares says the same."""
+"""Measurements of several sources together: simulated levels are found, and least squares says the
+same."""
 
 from __future__ import annotations
 
@@ -15,8 +16,11 @@ from thermostats.modelling.measurements import fit_sources
 SHIFTS = {"x": 0.0, "y": 0.2, "z": -0.1}
 
 
-def measured(models: int = 24, run: float = 0.02, seed: int = 1, error: float = 0.0) -> pd.DataFrame:
-    """Every model by three sources with prompts of their own, one of them in half precision as well."""
+def measured(
+    models: int = 24, run: float = 0.02, seed: int = 1, error: float = 0.0
+) -> pd.DataFrame:
+    """Every model by three sources with prompts of their own, one of them in half precision as
+    well."""
     rng = np.random.default_rng(seed)
     rows = []
     for k in range(models):
@@ -26,14 +30,18 @@ def measured(models: int = 24, run: float = 0.02, seed: int = 1, error: float = 
             rows.append((f"m{k}", f"lab{k % 5}", source, f"prompts of {source}", dtype, gain))
     columns = ["model_id", "heritage", "source", "prompt_set", "dtype", "penultimate_gain"]
     frame = pd.DataFrame(rows, columns=columns)
-    return frame.assign(penultimate_gain_sd=error * 5 * frame["penultimate_gain"], penultimate_gain_n=25)
+    return frame.assign(
+        penultimate_gain_sd=error * 5 * frame["penultimate_gain"], penultimate_gain_n=25
+    )
 
 
 def test_a_source_s_level_is_the_difference_on_the_models_that_both_have() -> None:
     rows = measured()
     fit = fit_sources(rows)
     assert fit.status == "passed"
-    y = np.log(rows.pivot_table(index="model_id", columns=["source", "dtype"], values="penultimate_gain"))
+    y = np.log(
+        rows.pivot_table(index="model_id", columns=["source", "dtype"], values="penultimate_gain")
+    )
     differences = (y["y", "float32"] - y["x", "float32"]).to_numpy()
     names = fit.design.labels["source"]
     sets = fit.design.labels["prompt_set"]
@@ -47,7 +55,10 @@ def test_a_source_s_level_is_the_difference_on_the_models_that_both_have() -> No
     assert found.std() == pytest.approx(standard_error, rel=0.4)
     assert float(np.median(fit.quantities["sd_run"])) == pytest.approx(0.02, abs=0.004)
     assert fit.probability("sd of sources > 0.1") > 0.3
-    assert "every prompt_set is of one source: their priors decide between their levels" in fit.warnings
+    assert (
+        "every prompt_set is of one source: their priors decide between their levels"
+        in fit.warnings
+    )
     assert "24 of 24 models have two sources or more: they tell sources apart" in fit.warnings
 
 
@@ -61,14 +72,17 @@ def test_what_cannot_be_fitted_is_refused_and_what_is_left_out_is_said() -> None
         fit_sources(rows.drop(columns="dtype"))
     with pytest.raises(UsageError, match="above 0"):
         fit_sources(rows.assign(penultimate_gain=-rows["penultimate_gain"]))
-    fit = fit_sources(rows.assign(comparable=rows["model_id"] != "m0", dtype="float32", run_id=range(len(rows))))
+    fit = fit_sources(
+        rows.assign(comparable=rows["model_id"] != "m0", dtype="float32", run_id=range(len(rows)))
+    )
     assert fit.warnings[0].startswith("left out, since normalised after the sum: m0")
     assert "one dtype: no level of it is fitted" in fit.warnings and "dtype" not in fit.quantities
     assert len(fit.rows) == 20
 
 
 def line_rows(seed: int, shift: float) -> pd.DataFrame:
-    """40 models, half of them by another source that lifts every outcome; depth and source go together a little."""
+    """40 models, half of them by another source that lifts every outcome; depth and source go
+    together a little."""
     rng = np.random.default_rng(seed)
     source = np.arange(40) % 4
     depth = rng.normal(size=40) + (source - 1.5) * 0.5

@@ -45,7 +45,9 @@ def test_dyestuff_to_ten_digits() -> None:
     assert mixed_model(data, "Yield ~ 1", "Batch").group_sd == pytest.approx(42.00060, abs=5e-6)
 
 
-def by_matrices(frame: pd.DataFrame, group_sd: float, residual_sd: float) -> tuple[np.ndarray, float]:
+def by_matrices(
+    frame: pd.DataFrame, group_sd: float, residual_sd: float
+) -> tuple[np.ndarray, float]:
     """Generalised least squares and REML's log likelihood from n × n matrices."""
     X = np.column_stack([np.ones(len(frame)), frame["size"], frame["x"]])
     y, n, p = frame["y"].to_numpy(), len(frame), 3
@@ -63,13 +65,17 @@ def test_small_variances_on_random_tables() -> None:
     at_zero = 0
     for seed in range(60):
         rng = np.random.default_rng(seed)
-        frame = pd.DataFrame({"g": np.repeat(list("abcdefgh"), 6), "size": np.repeat(rng.normal(size=8), 6)})
+        frame = pd.DataFrame(
+            {"g": np.repeat(list("abcdefgh"), 6), "size": np.repeat(rng.normal(size=8), 6)}
+        )
         frame["x"] = rng.normal(size=48)
         shift = [0.0, 0.1, 0.3][seed % 3] * np.repeat(rng.normal(size=8), 6)
         frame["y"] = 0.2 * frame["size"] + 0.5 * frame["x"] + shift + rng.normal(size=48)
         fit = mixed_model(frame, "y ~ size + x", "g")
         effects, likelihood = by_matrices(frame, fit.group_sd, fit.residual_sd)
-        assert [term.estimate for term in fit.terms.values()] == pytest.approx(effects, rel=1e-9, abs=1e-12)
+        assert [term.estimate for term in fit.terms.values()] == pytest.approx(
+            effects, rel=1e-9, abs=1e-12
+        )
         assert fit.log_likelihood == pytest.approx(likelihood, abs=1e-9)
         near = [
             (g, s)
@@ -88,7 +94,9 @@ def test_small_variances_on_random_tables() -> None:
 def test_degrees_of_freedom_are_between_and_within() -> None:
     frame = grouped(2, 1.0).assign(size=lambda f: f["g"].map(ord) % 3)
     terms = mixed_model(frame, "y ~ x + size", "g").terms
-    assert "6 between-within" in terms["size"].interval and "71 between-within" in terms["x"].interval
+    assert (
+        "6 between-within" in terms["size"].interval and "71 between-within" in terms["x"].interval
+    )
 
 
 def test_interval_of_a_group_level_slope_covers() -> None:
@@ -127,16 +135,22 @@ def test_penicillin_is_the_fit_of_lme4() -> None:
     result = variance_components(data, "diameter", "plate", "sample", seed=0)
     assert list(result.sd.values()) == pytest.approx([0.8467, 1.9317, 0.5499], abs=2e-4)
     assert sum(result.shares.values()) == pytest.approx(1)
-    assert all(result.shares_lower[k] < result.shares[k] < result.shares_upper[k] for k in result.shares)
+    assert all(
+        result.shares_lower[k] < result.shares[k] < result.shares_upper[k] for k in result.shares
+    )
 
 
 def test_intervals_of_shares_cover() -> None:
     truth, hits = np.array([4.0, 1.0, 0.25]) / 5.25, np.zeros(3)
     for i in range(100):
-        result = variance_components(crossed(100 + i), "y", "model", "prompt", seed=i, resamples=999)
+        result = variance_components(
+            crossed(100 + i), "y", "model", "prompt", seed=i, resamples=999
+        )
         hits += [
             low <= t <= high
-            for low, t, high in zip(result.shares_lower.values(), truth, result.shares_upper.values(), strict=True)
+            for low, t, high in zip(
+                result.shares_lower.values(), truth, result.shares_upper.values(), strict=True
+            )
         ]
     assert (hits / 100 >= 0.90).all()
 

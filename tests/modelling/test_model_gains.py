@@ -1,4 +1,5 @@
-"""One reading of a user's frame: the same models by prompt, as averages and with stated errors are the same rows."""
+"""One reading of a user's frame: the same models by prompt, as averages and with stated errors are
+the same rows."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ GAINS = np.exp(RNG.normal(0.1, 0.2, (MODELS, 1)) + RNG.normal(0, 0.03, (MODELS, 
 PROMPTED = FACTS.loc[FACTS.index.repeat(PROMPTS)].assign(
     prompt_id=[f"p{k}" for k in range(PROMPTS)] * MODELS, gain=GAINS.ravel()
 )
-AVERAGED = FACTS.assign(gain=GAINS.mean(axis=1), gain_sd=GAINS.std(axis=1, ddof=1), n_prompts=PROMPTS)
+AVERAGED = FACTS.assign(
+    gain=GAINS.mean(axis=1), gain_sd=GAINS.std(axis=1, ddof=1), n_prompts=PROMPTS
+)
 LAWS: dict[str, ErrorModel] = {"known": known_errors, "moderated": moderated_errors}
 
 
@@ -52,7 +55,9 @@ def test_rows_by_prompt_are_their_mean_log_gain_and_its_spread(errors: ErrorMode
 
 def test_known_errors_are_those_of_a_mean_of_prompts() -> None:
     by_prompt = read(PROMPTED).table["error"]
-    np.testing.assert_allclose(by_prompt, np.log(GAINS).std(axis=1, ddof=1) / np.sqrt(PROMPTS), rtol=1e-12)
+    np.testing.assert_allclose(
+        by_prompt, np.log(GAINS).std(axis=1, ddof=1) / np.sqrt(PROMPTS), rtol=1e-12
+    )
     np.testing.assert_allclose(read(AVERAGED).table["error"], by_prompt, rtol=0.1)
 
 
@@ -82,7 +87,9 @@ def test_the_laws_of_depth_and_density_read_spreads_of_a_frame_of_ones_own() -> 
             assert (rows["error"] > 0).all()
 
 
-def test_of_several_measurements_that_with_most_prompts_counts_and_another_gain_lends_its_spread() -> None:
+def test_of_several_measurements_that_with_most_prompts_counts_and_another_gain_lends_its_spread() -> (  # noqa: E501
+    None
+):
     fewer = AVERAGED.assign(gain=9.0, n_prompts=2)
     gains = read(pd.concat([fewer, AVERAGED]), preference=Preference())
     np.testing.assert_allclose(gains.table["log_gain"], np.log(AVERAGED["gain"]))
@@ -95,7 +102,9 @@ def test_of_several_measurements_that_with_most_prompts_counts_and_another_gain_
 
 
 def test_models_that_are_pinned_and_rows_without_a_gain_are_left_out_and_named() -> None:
-    table = AVERAGED.assign(comparable=AVERAGED["model_id"] != "m1", gain=AVERAGED["gain"].where(AVERAGED.index > 0))
+    table = AVERAGED.assign(
+        comparable=AVERAGED["model_id"] != "m1", gain=AVERAGED["gain"].where(AVERAGED.index > 0)
+    )
     for errors in LAWS.values():
         gains = read(table, errors)
         assert gains.table["model_id"].tolist() == FACTS["model_id"].tolist()[2:]
@@ -110,8 +119,12 @@ def test_a_spread_that_is_not_known_is_what_the_law_makes_of_it() -> None:
     known, moderated = (read(table, errors) for errors in LAWS.values())
     assert known.table["error"][0] == known.table["error"][1:].max()
     assert known.warnings == ("error unknown, so the largest of the others is used: m0",)
-    assert moderated.warnings == ("1 models have a single row: their spread over prompts is that of the others",)
-    assert moderated.table["error"][0] > moderated.table["error"][1:].max(), "of one value, not of several"
+    assert moderated.warnings == (
+        "1 models have a single row: their spread over prompts is that of the others",
+    )
+    assert moderated.table["error"][0] > moderated.table["error"][1:].max(), (
+        "of one value, not of several"
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,12 +132,26 @@ def test_a_spread_that_is_not_known_is_what_the_law_makes_of_it() -> None:
     [
         (pd.concat([PROMPTED, PROMPTED[:1]]), known_errors, "a prompt twice in one model .m0."),
         (pd.concat([PROMPTED, AVERAGED[:1]]), known_errors, "a model has an average in addition"),
-        (AVERAGED.assign(n_prompts=1), moderated_errors, "an average without its spread or number of prompts"),
-        (AVERAGED.assign(comparable=False), known_errors, "no row has a gain .*normalised after the sum: m0"),
-        (PROMPTED.assign(heritage=["b", *PROMPTED["heritage"][1:]]), known_errors, "a model has two labs"),
+        (
+            AVERAGED.assign(n_prompts=1),
+            moderated_errors,
+            "an average without its spread or number of prompts",
+        ),
+        (
+            AVERAGED.assign(comparable=False),
+            known_errors,
+            "no row has a gain .*normalised after the sum: m0",
+        ),
+        (
+            PROMPTED.assign(heritage=["b", *PROMPTED["heritage"][1:]]),
+            known_errors,
+            "a model has two labs",
+        ),
     ],
 )
-def test_rows_that_are_no_one_row_a_model_are_refused(table: pd.DataFrame, errors: ErrorModel, words: str) -> None:
+def test_rows_that_are_no_one_row_a_model_are_refused(
+    table: pd.DataFrame, errors: ErrorModel, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         read(table, errors)
     with pytest.raises(UsageError, match="a model stands in several rows"):

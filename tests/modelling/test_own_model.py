@@ -15,7 +15,12 @@ from thermostats.modelling import sampling
 from thermostats.modelling.draws import Settings, of_chains
 
 ROWS = pd.DataFrame(
-    {"model_id": list("abcdefgh"), "heritage": list("xxyyxxyy"), "x": np.arange(8.0), "y": np.arange(8.0) ** 0.5}
+    {
+        "model_id": list("abcdefgh"),
+        "heritage": list("xxyyxxyy"),
+        "x": np.arange(8.0),
+        "y": np.arange(8.0) ** 0.5,
+    }
 )
 
 
@@ -24,7 +29,12 @@ def model(extra: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
         import pymc as pm
 
         shift = extra(pm, data)
-        pm.Normal("y", pm.Normal("a") + shift + 0 * data["x"], pm.HalfNormal("s"), observed=data["y_observed"])
+        pm.Normal(
+            "y",
+            pm.Normal("a") + shift + 0 * data["x"],
+            pm.HalfNormal("s"),
+            observed=data["y_observed"],
+        )
 
     return own
 
@@ -35,10 +45,15 @@ def model(extra: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
         (lambda pm, data: pm.Bernoulli("k", 0.5), r"whole numbers alone.*got k.*pm\.Mixture"),
         (lambda pm, data: pm.Poisson("n", 3.0), r"whole numbers alone.*got n"),
         (lambda pm, data: pm.Normal("chain"), "a name that is taken.*got chain"),
-        (lambda pm, data: pm.Deterministic("draw", pm.Normal("b") + 1), "a name that is taken.*got draw"),
+        (
+            lambda pm, data: pm.Deterministic("draw", pm.Normal("b") + 1),
+            "a name that is taken.*got draw",
+        ),
     ],
 )
-def test_variables_that_cannot_be_drawn_are_named(extra: Callable[[Any, Any], Any], words: str) -> None:
+def test_variables_that_cannot_be_drawn_are_named(
+    extra: Callable[[Any, Any], Any], words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         thermostats.fit(ROWS, model=model(extra), per_row=["x"])
 
@@ -56,13 +71,17 @@ def test_a_likelihood_that_is_no_observed_variable_is_named() -> None:
 @pytest.mark.parametrize("column", ["x", "y"])
 def test_what_is_not_finite_is_not_imputed(column: str) -> None:
     spoilt = ROWS.assign(**{column: ROWS[column].where(ROWS["model_id"] != "c")})
-    with pytest.raises(UsageError, match=f"missing or infinite values in a model's data: got {column}"):
+    with pytest.raises(
+        UsageError, match=f"missing or infinite values in a model's data: got {column}"
+    ):
         thermostats.fit(spoilt, model=model(lambda pm, data: 0.0), per_row=["x"])
 
 
 def test_an_outcome_of_text_is_named() -> None:
     with pytest.raises(UsageError, match="an outcome that is no numbers"):
-        thermostats.fit(ROWS.assign(y=ROWS["y"].astype(str)), model=model(lambda pm, data: 0.0), per_row=["x"])
+        thermostats.fit(
+            ROWS.assign(y=ROWS["y"].astype(str)), model=model(lambda pm, data: 0.0), per_row=["x"]
+        )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +94,10 @@ def test_an_outcome_of_text_is_named() -> None:
         ({"constants": {"x": 1}}, "a constant has the name of a column: got x"),
         ({"rows": "rows.csv"}, "not a table"),
         ({"rows": ROWS.head(0)}, "an empty table"),
-        ({"rows": ROWS.assign(heritage=[None, *"xyyxxyy"]), "per_row": ["x", "heritage"]}, "labels are missing"),
+        (
+            {"rows": ROWS.assign(heritage=[None, *"xyyxxyy"]), "per_row": ["x", "heritage"]},
+            "labels are missing",
+        ),
         ({"per_row": []}, r"a model reads what its data do not have \(data\): got 'x'"),
     ],
 )
@@ -92,8 +114,12 @@ def with_means() -> Callable[[Any], None]:
         import pymc as pm
 
         slopes = pm.Normal("slopes", 0, 1, shape=data["size"])
-        mean = pm.Deterministic("mean", (slopes * data["weights"]).sum() * data["x"] + pm.Normal("b"))
-        pm.Normal("y", mean / data["unit"], pm.HalfNormal("s") / data["unit"], observed=data["y_observed"])
+        mean = pm.Deterministic(
+            "mean", (slopes * data["weights"]).sum() * data["x"] + pm.Normal("b")
+        )
+        pm.Normal(
+            "y", mean / data["unit"], pm.HalfNormal("s") / data["unit"], observed=data["y_observed"]
+        )
 
     return line
 
@@ -147,5 +173,7 @@ def test_how_a_value_a_row_mixes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sampling, "of_chains", diagnosed)
     constants = {"size": 2, "weights": [1.0, 2.0], "unit": 1.0}
     few = Settings(draws=50, tune=100)
-    thermostats.fit(ROWS.assign(x=1.0), model=with_means(), per_row="x", constants=constants, settings=few)
+    thermostats.fit(
+        ROWS.assign(x=1.0), model=with_means(), per_row="x", constants=constants, settings=few
+    )
     assert {"mean", "slopes", "b", "s"} <= set(seen)

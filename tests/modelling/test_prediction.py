@@ -1,4 +1,5 @@
-"""Gains predicted before they are measured: the record against models whose gains are known, and bad input."""
+"""Gains predicted before they are measured: the record against models whose gains are known, and
+bad input."""
 
 from __future__ import annotations
 
@@ -14,7 +15,10 @@ import pytest
 from conftest import command
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.model_class import UnknownArchitectureError, UnsupportedArchitectureError
+from thermostats.measurement.model_class import (
+    UnknownArchitectureError,
+    UnsupportedArchitectureError,
+)
 from thermostats.measurement.plan import config_facts
 from thermostats.modelling.heritage import prediction
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
@@ -37,13 +41,23 @@ def made_up(per_lab: int = 4) -> pd.DataFrame:
         "heritage": [f"lab {k}" for k in lab],
         "n_params": 1e6 * (1 + lab),
     }
-    return pd.DataFrame({**facts, **shape, "n_params": rng.integers(10**6, 10**9, n), "gain": np.exp(log_gain)})
+    return pd.DataFrame(
+        {**facts, **shape, "n_params": rng.integers(10**6, 10**9, n), "gain": np.exp(log_gain)}
+    )
 
 
 def test_labs_with_sides_of_their_own_are_predicted_once_they_are_known() -> None:
     fit = fit_heritage(made_up(), se=0.01, seed=1)
-    known, new = (TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage"))
-    assert (known.lab, known.models, known.right, known.majority, known.side) == ("known", 32, 32, 20, "above 1")
+    known, new = (
+        TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
+    )
+    assert (known.lab, known.models, known.right, known.majority, known.side) == (
+        "known",
+        32,
+        32,
+        20,
+        "above 1",
+    )
     assert (new.lab, new.models, new.majority) == ("new", 32, 20) and new.right <= 20
     assert not known.worthless and new.worthless
     assert "worthless" in new.sentence() and "worthless" not in known.sentence()
@@ -52,11 +66,23 @@ def test_labs_with_sides_of_their_own_are_predicted_once_they_are_known() -> Non
 
 def test_a_record_counts_sides_by_hand() -> None:
     rows = pd.DataFrame({"observed": [-0.1, 0.2, -0.3, -0.4], "predicted": [-1.0, -1.0, -1.0, 1.0]})
-    none = dict.fromkeys(("rmse_baseline", "rmse_lab_mean", "rmse_rival", "elpd", "elpd_difference"), 0.0)
-    left = HeldOut(left_out="heritage", predictions=rows, rmse=0.5, coverage=0.75, elpd_difference_error=0.0, **none)
+    none = dict.fromkeys(
+        ("rmse_baseline", "rmse_lab_mean", "rmse_rival", "elpd", "elpd_difference"), 0.0
+    )
+    left = HeldOut(
+        left_out="heritage",
+        predictions=rows,
+        rmse=0.5,
+        coverage=0.75,
+        elpd_difference_error=0.0,
+        **none,
+    )
     record = TrackRecord.of(left, 0.9)
     assert (record.right, record.majority, record.side, record.worthless) == (2, 3, "below 1", True)
-    assert "factor of 1.65" in record.sentence() and "75% of gains lay inside their 90%" in record.sentence()
+    assert (
+        "factor of 1.65" in record.sentence()
+        and "75% of gains lay inside their 90%" in record.sentence()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -78,20 +104,42 @@ def shipped(fitted_once: None) -> prediction.Prediction:
 def test_a_known_lab_has_the_columns_and_numbers_of_the_fit(shipped: prediction.Prediction) -> None:
     row = shipped.table.iloc[0]
     assert shipped.lab_at_hand and 0 <= row["P(penultimate_gain < 1)"] <= 1
-    assert row["penultimate_gain_lower"] < row["penultimate_gain_median"] < row["penultimate_gain_upper"]
+    assert (
+        row["penultimate_gain_lower"]
+        < row["penultimate_gain_median"]
+        < row["penultimate_gain_upper"]
+    )
     assert shipped.record is shipped.records[0] and shipped.record.models > 20
     assert f"{shipped.record.right} were predicted" in shipped.sentences()[-1]
 
 
 def test_no_weights_are_needed(tmp_path: Path) -> None:
-    """A Llama in small, counted by hand: 2·10·8 (tied once: 10·8), blocks of 4·8·8 + 3·8·16 + 2·8, a norm of 8."""
-    stated = {"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 8, "num_attention_heads": 2}
-    stated |= {"num_key_value_heads": 2, "intermediate_size": 16, "vocab_size": 10, "tie_word_embeddings": True}
+    """A Llama in small, counted by hand: 2·10·8 (tied once: 10·8), blocks of 4·8·8 + 3·8·16 + 2·8,
+    a norm of 8."""
+    stated = {
+        "model_type": "llama",
+        "num_hidden_layers": 3,
+        "hidden_size": 8,
+        "num_attention_heads": 2,
+    }
+    stated |= {
+        "num_key_value_heads": 2,
+        "intermediate_size": 16,
+        "vocab_size": 10,
+        "tie_word_embeddings": True,
+    }
     for name in ("config.json", "my-run.json"):
         path = tmp_path / name
-        path.write_text(json.dumps({**stated, "architectures": ["LlamaForCausalLM"]}), encoding="utf-8")
+        path.write_text(
+            json.dumps({**stated, "architectures": ["LlamaForCausalLM"]}), encoding="utf-8"
+        )
         facts = config_facts(path)
-        assert facts == {"n_layers": 3, "n_heads": 2, "d_head": 4, "n_params": 80 + 3 * (256 + 384 + 16) + 8}
+        assert facts == {
+            "n_layers": 3,
+            "n_heads": 2,
+            "d_head": 4,
+            "n_params": 80 + 3 * (256 + 384 + 16) + 8,
+        }
     assert config_facts(tmp_path) == facts
 
 
@@ -121,7 +169,10 @@ def test_a_configuration_that_cannot_be_predicted_is_refused(
 
 @pytest.mark.parametrize(
     ("facts", "what"),
-    [({"n_layers": 3}, "no n_heads, d_head, n_params"), ({**FACTS, "d_head": -1}, "d_head is no number")],
+    [
+        ({"n_layers": 3}, "no n_heads, d_head, n_params"),
+        ({**FACTS, "d_head": -1}, "d_head is no number"),
+    ],
 )
 def test_facts_that_are_missing_or_wrong_are_named(facts: dict[str, float], what: str) -> None:
     with pytest.raises(UsageError, match=what):

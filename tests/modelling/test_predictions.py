@@ -1,4 +1,5 @@
-"""What a fit is asked: predictions, comparisons, statements and levels, and what it says to those that cannot be."""
+"""What a fit is asked: predictions, comparisons, statements and levels, and what it says to those
+that cannot be."""
 
 from __future__ import annotations
 
@@ -41,13 +42,19 @@ def line() -> Fit:
 def heritage() -> Fit:
     facts = model_facts(12, 4, np.random.default_rng(1))
     table = facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12)))
-    return fit_heritage(table, blocks={"heritage": "heritage", "shape": ["n_layers", "n_heads"]}, seed=1)
+    return fit_heritage(
+        table, blocks={"heritage": "heritage", "shape": ["n_layers", "n_heads"]}, seed=1
+    )
 
 
 def test_any_table_may_be_predicted(line: Fit) -> None:
     new = rows().head(2)
     first = line.predict(new)
-    for other in (new.to_dict("records"), new.to_dict("list"), new.set_index("model_id", drop=False)):
+    for other in (
+        new.to_dict("records"),
+        new.to_dict("list"),
+        new.set_index("model_id", drop=False),
+    ):
         assert line.predict(other)["y_mean"].tolist() == first["y_mean"].tolist()
     alone = line.predict(new.iloc[0].to_dict())
     assert alone["y_mean"].tolist() == [pytest.approx(first["y_mean"][0], rel=0.05)]
@@ -83,7 +90,9 @@ def test_numbers_that_enter_no_law_are_named(column: str, value: Any, words: str
         fit, table = thermostats.fit_line(rows(), "y", "x", seed=1), rows()
     else:
         table = model_facts(12, 4, np.random.default_rng(1))
-        fit = fit_heritage(table.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), seed=1)
+        fit = fit_heritage(
+            table.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), seed=1
+        )
     with pytest.raises(UsageError, match=words):
         fit.predict(table.head(2).assign(**{column: value}))
 
@@ -91,13 +100,19 @@ def test_numbers_that_enter_no_law_are_named(column: str, value: Any, words: str
 def test_columns_of_free_blocks_are_needed(heritage: Fit) -> None:
     new = heritage.rows.head(2)
     with pytest.raises(
-        UsageError, match=r"blocks: n_heads.*Next: fit.predict\(df.assign\(\*\*{\"n_heads\": VALUES}\)\)"
+        UsageError,
+        match=r"blocks: n_heads.*Next: fit.predict\(df.assign\(\*\*{\"n_heads\": VALUES}\)\)",
     ):
         heritage.predict(new.drop(columns="n_heads"))
     assert len(heritage.predict(new)) == 2
 
 
-READS = [("slopes", "value"), ("sources", "dtype"), ("spectral", "ratio"), ("benchmark", "category")]
+READS = [
+    ("slopes", "value"),
+    ("sources", "dtype"),
+    ("spectral", "ratio"),
+    ("benchmark", "category"),
+]
 
 
 @pytest.mark.parametrize(("name", "lacks"), READS)
@@ -110,19 +125,27 @@ def test_columns_that_a_law_reads_are_needed(name: str, lacks: str) -> None:
 
 def test_a_fit_without_labs_is_written_whole() -> None:
     facts = model_facts(12, 4, np.random.default_rng(1))
-    fit = fit_heritage(facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), lab=None, seed=1)
+    fit = fit_heritage(
+        facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), lab=None, seed=1
+    )
     assert "left out" not in fit.to_dict()["tables"] and "dominance" in fit.to_dict()["tables"]
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 95])
 def test_a_level_is_a_probability(line: Fit, level: float) -> None:
-    for ask in (line.summary, line.conf_int, lambda level: line.predict(rows().head(1), level=level)):
+    for ask in (
+        line.summary,
+        line.conf_int,
+        lambda level: line.predict(rows().head(1), level=level),
+    ):
         with pytest.raises(UsageError, match="not a level of intervals"):
             ask(level=level)
 
 
 def test_statements_are_put_to_quantities_that_there_are(line: Fit) -> None:
-    with pytest.raises(UsageError, match=r"none of \(line\): got 'residual'.*did you mean residual_sd"):
+    with pytest.raises(
+        UsageError, match=r"none of \(line\): got 'residual'.*did you mean residual_sd"
+    ):
         line.probability(lambda q: q["residual"] > 0)
     with pytest.raises(UsageError, match="none of"):
         line.check({"a": lambda q: q["nothing"] > 0})
@@ -139,7 +162,8 @@ def test_rows_are_left_out_one_by_one(line: Fit, out: Any) -> None:
 
 @pytest.mark.slow
 def test_both_engines_leave_the_same_out() -> None:
-    """Of 120 outcomes the exact engine by itself leaves six out together, which is no fold of the other's."""
+    """Of 120 outcomes the exact engine by itself leaves six out together, which is no fold of the
+    other's."""
 
     def mean(data: Any) -> None:
         import pymc as pm
@@ -189,25 +213,40 @@ def test_a_published_formula_has_three_terms() -> None:
 
 
 def test_predictions_are_of_the_gain_and_say_how_likely_it_dampens() -> None:
-    """A law of logs: medians and ends are those of the draws, exponentiated; the mean is that of a log-normal."""
+    """A law of logs: medians and ends are those of the draws, exponentiated; the mean is that of a
+    log-normal."""
     facts = model_facts(24, 4, np.random.default_rng(1))
-    fit = fit_heritage(facts.assign(gain=np.exp(np.random.default_rng(2).normal(0.1, 0.2, 24))), seed=1)
+    fit = fit_heritage(
+        facts.assign(gain=np.exp(np.random.default_rng(2).normal(0.1, 0.2, 24))), seed=1
+    )
     new = facts.head(3).drop(columns="heritage").assign(heritage=["lab000", "New", "lab001"])
     drawn, gains, logs = fit.predicted(new), fit.predict(new), fit.predict(new, scale="log")
-    assert gains["gain_median"].to_numpy() == pytest.approx(np.exp(logs["log_gain_median"]), rel=1e-3)
+    assert gains["gain_median"].to_numpy() == pytest.approx(
+        np.exp(logs["log_gain_median"]), rel=1e-3
+    )
     for end, share in (("lower", 0.03), ("upper", 0.97)):
-        assert gains[f"gain_{end}"].to_numpy() == pytest.approx(np.exp(np.quantile(drawn, share, axis=0)), rel=1e-3)
+        assert gains[f"gain_{end}"].to_numpy() == pytest.approx(
+            np.exp(np.quantile(drawn, share, axis=0)), rel=1e-3
+        )
     normal = np.exp(drawn.mean(axis=0) + drawn.var(axis=0) / 2)
     assert gains["gain_mean"].to_numpy() == pytest.approx(normal, rel=0.01)
-    assert gains["P(gain < 1)"].tolist() == (drawn < 0).mean(axis=0).tolist() == logs["P(gain < 1)"].tolist()
+    assert (
+        gains["P(gain < 1)"].tolist()
+        == (drawn < 0).mean(axis=0).tolist()
+        == logs["P(gain < 1)"].tolist()
+    )
     assert gains["new"].tolist() == ["", "lab New", ""] and gains["gain_sd"].idxmax() == 1
-    with pytest.raises(UsageError, match=r"no such scale.*'logit'; allowed: outcome, log.*Next: .*scale=\"log\""):
+    with pytest.raises(
+        UsageError, match=r"no such scale.*'logit'; allowed: outcome, log.*Next: .*scale=\"log\""
+    ):
         fit.predict(new, scale="logit")
 
 
 def test_one_row_may_be_a_dict_and_what_lies_outside_the_fit_is_said() -> None:
     facts = model_facts(24, 4, np.random.default_rng(1))
-    fit = fit_heritage(facts.assign(gain=np.exp(np.random.default_rng(2).normal(0.1, 0.2, 24))), seed=1)
+    fit = fit_heritage(
+        facts.assign(gain=np.exp(np.random.default_rng(2).normal(0.1, 0.2, 24))), seed=1
+    )
     inside = facts.iloc[0].to_dict()
     assert fit.predict(inside)["outside"].tolist() == [""]
     far = fit.predict(inside | {"n_layers": 1000, "n_params": 1.0})["outside"].item()
@@ -229,7 +268,9 @@ def test_a_formula_of_a_log_predicts_its_column(formula: str) -> None:
     fit = thermostats.fit_line(table, formula, group=None, seed=1)
     drawn = fit.predicted(table)
     assert fit.predict(table)["y_mean"].to_numpy() == pytest.approx(back(drawn).mean(axis=0))
-    assert fit.predict(table, scale=word)[f"{name}_mean"].to_numpy() == pytest.approx(drawn.mean(axis=0))
+    assert fit.predict(table, scale=word)[f"{name}_mean"].to_numpy() == pytest.approx(
+        drawn.mean(axis=0)
+    )
     assert fit.predict(table)["P(y < 1)"].between(0, 1).all()
 
 
@@ -248,12 +289,23 @@ def test_predictions_of_transitions_are_shares_of_the_depth() -> None:
     table = CASES["transition"].good(24, 4)
     predicted = CASES["transition"].fit(table).predict(table)
     assert predicted["share_of_depth_median"].between(0, 1).all()
-    assert np.corrcoef(predicted["share_of_depth_median"], table["L_star_peak"] / table["n_layers"])[0, 1] > 0.5
+    assert (
+        np.corrcoef(predicted["share_of_depth_median"], table["L_star_peak"] / table["n_layers"])[
+            0, 1
+        ]
+        > 0.5
+    )
 
 
 def test_a_summary_is_indexed_by_quantity_and_holds_what_differs(line: Fit) -> None:
     table = line.summary(level=0.9)
-    assert table.index.name == "quantity" and list(table) == ["mean", "sd", "median", "lower", "upper"]
+    assert table.index.name == "quantity" and list(table) == [
+        "mean",
+        "sd",
+        "median",
+        "lower",
+        "upper",
+    ]
     expected = {"law": "line", "estimand": "y", "sources": [], "kind": "ETI", "level": 0.9}
     assert table.attrs == expected and line.convergence().empty
     slope = line.quantities["slope on x"].ravel()
@@ -267,16 +319,24 @@ def test_a_table_for_a_paper_holds_the_summary_with_its_signs_made_plain(line: F
     latex = line.to_latex(digits=2)
     assert latex.startswith("% line fit of y: 24 models of 4 labs, passed\n")
     body = latex.split("\\midrule\n")[1].split("\\bottomrule")[0].strip().splitlines()
-    assert len(body) == len(line.summary()) and all(row.count(" & ") == 4 and row.endswith(r" \\") for row in body)
+    assert len(body) == len(line.summary()) and all(
+        row.count(" & ") == 4 and row.endswith(r" \\") for row in body
+    )
     row = next(row for row in body if "width" in row)
     assert row.startswith(r"slope on np.log(width ** x)")
-    numbers = [float(n.replace(r" \times 10^{", "e").replace("}", "")) for n in re.findall(r"\$([^$]+)\$", row)]
+    numbers = [
+        float(n.replace(r" \times 10^{", "e").replace("}", ""))
+        for n in re.findall(r"\$([^$]+)\$", row)
+    ]
     expected = line.summary().loc["slope on np.log(width ** x)"]
     assert numbers == pytest.approx([float(f"{value:.2g}") for value in expected])
     assert r"group\_sd & " in latex and "94\\% interval" in latex
     cells = re.findall(r"^P\(.*multicolumn\{4\}\{r\}\{\$([^$]+)\$\}", latex, re.MULTILINE)
     chances = [float(cell) for cell in cells]
-    assert chances == pytest.approx(list(line.probabilities.values()), rel=0.06) and len(line.probabilities) > 0
+    assert (
+        chances == pytest.approx(list(line.probabilities.values()), rel=0.06)
+        and len(line.probabilities) > 0
+    )
     for digits in (0, 2.5, True):
         with pytest.raises(UsageError, match="digits are a whole number"):
             line.to_latex(digits=digits)  # type: ignore[arg-type]

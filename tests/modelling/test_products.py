@@ -28,7 +28,9 @@ def test_alike_rows_give_the_sums_of_all() -> None:
     assert alike.weighted(weights) == pytest.approx(direct, abs=1e-12)
     assert Products.of(list(m[:, None])).weighted(weights) == pytest.approx(direct, abs=1e-12)
     pairs = Products.of([m[:20], m[20:]]).weighted(weights[:, :2])
-    assert pairs == pytest.approx(np.einsum("ti,ij,ik->tjk", np.repeat(weights[:, :2], [20, 40], axis=1), m, m))
+    assert pairs == pytest.approx(
+        np.einsum("ti,ij,ik->tjk", np.repeat(weights[:, :2], [20, 40], axis=1), m, m)
+    )
 
 
 def test_narrow_blocks_and_distinct_rows_stay_as_they_are() -> None:
@@ -39,7 +41,9 @@ def test_narrow_blocks_and_distinct_rows_stay_as_they_are() -> None:
 
 def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = model_facts(60, 12, np.random.default_rng(1))
-    table = simulate_heritage(facts, shares={"heritage": 0.6, "geometry": 0.2}, n_prompts=5, seed=1).table
+    table = simulate_heritage(
+        facts, shares={"heritage": 0.6, "geometry": 0.2}, n_prompts=5, seed=1
+    ).table
     few = Settings(draws=250)
     fit = fit_heritage(table, estimand="simulated")
     model = fit.model

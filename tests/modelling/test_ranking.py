@@ -22,7 +22,9 @@ def fitted(table):
 
 def test_an_order_is_that_of_the_models_there_are(table) -> None:
     drawn = {name: np.full((2, 5), float(k)) for k, name in enumerate(["m0", "m1", "m2"])}
-    assert in_order(["m0", "m1", "m2"], drawn).all() and in_order(["m0", "absent", "m2"], drawn).all()
+    assert (
+        in_order(["m0", "m1", "m2"], drawn).all() and in_order(["m0", "absent", "m2"], drawn).all()
+    )
     assert not in_order(["m1", "m0"], drawn).any()
     with pytest.raises(KeyError):
         in_order(["m0", "absent"], drawn)
@@ -37,8 +39,13 @@ def test_levels_ranks_and_orders_are_recovered(fitted):
     assert fitted.probabilities["order"] > 0.999
     assert fitted.warnings[0] == "one model per lab: an order of models is not yet one of labs"
     assert ranked.loc["m0", "p_rank_1"] > 0.999 and ranked.loc["m0", "p_dampens"] > 0.99
-    assert ranked.loc[["m2", "m3"], ["p_rank_3", "p_rank_4"]].sum().sum() == pytest.approx(2, abs=0.01)
-    assert fitted.plot().has_data() and fitted.to_dict()["tables"]["order"][0] == {"rank": 1, "model_id": "m0"}
+    assert ranked.loc[["m2", "m3"], ["p_rank_3", "p_rank_4"]].sum().sum() == pytest.approx(
+        2, abs=0.01
+    )
+    assert fitted.plot().has_data() and fitted.to_dict()["tables"]["order"][0] == {
+        "rank": 1,
+        "model_id": "m0",
+    }
 
 
 def test_checks_and_predictions(table, fitted):
@@ -47,7 +54,9 @@ def test_checks_and_predictions(table, fitted):
     cells = table.groupby(["model_id", "category"])["value"].agg(lambda gains: np.log(gains).mean())
     known = fitted.predict(table, scale="log")
     assert known["outcome"].tolist() == [", ".join(cell) for cell in cells.index]
-    inside = cells.between(known["log_last_gain_lower"].to_numpy(), known["log_last_gain_upper"].to_numpy())
+    inside = cells.between(
+        known["log_last_gain_lower"].to_numpy(), known["log_last_gain_upper"].to_numpy()
+    )
     assert inside.mean() > 0.9
     new = fitted.predict(table.head(1).assign(model_id="another"), scale="log")
     assert new["log_last_gain_sd"].item() > 3 * known["log_last_gain_sd"].mean()

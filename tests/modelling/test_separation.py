@@ -1,4 +1,5 @@
-"""Pairs across kinds within groups: counts by hand, the exact p over groups, and kinds around one another."""
+"""Pairs across kinds within groups: counts by hand, the exact p over groups, and kinds around one
+another."""
 
 from __future__ import annotations
 
@@ -16,7 +17,10 @@ def test_p_is_that_of_all_groups_together() -> None:
     member = [False, False, True, True, False, False, False, True]
     found = separation([0, 1, 2, 3, 0, 1, 2, 3], member, ["a"] * 4 + ["b"] * 4)
     assert found.share == 1 and found.p == found.smallest_p == pytest.approx(2 / 24)
-    assert found.groups[["group", "n", "pairs", "above"]].to_numpy().tolist() == [["a", 4, 4, 4.0], ["b", 4, 3, 3.0]]
+    assert found.groups[["group", "n", "pairs", "above"]].to_numpy().tolist() == [
+        ["a", 4, 4, 4.0],
+        ["b", 4, 3, 3.0],
+    ]
 
 
 def test_ties_count_half_and_the_test_has_two_sides() -> None:
@@ -46,7 +50,9 @@ def test_many_arrangements_are_drawn() -> None:
     member, group = np.arange(40) % 2 == 0, np.repeat(["a", "b"], 20)
     null = separation(rng.normal(size=40), member, group)
     apart = separation(rng.normal(size=40) + 3 * member, member, group)
-    whole = stats.mannwhitneyu(x := rng.normal(size=20), y := rng.normal(size=20) + 0.7, method="exact").pvalue
+    whole = stats.mannwhitneyu(
+        x := rng.normal(size=20), y := rng.normal(size=20) + 0.7, method="exact"
+    ).pvalue
     drawn = separation(np.concatenate([x, y]), np.arange(40) < 20, ["a"] * 40)
     assert null.p > 0.05 > apart.p and drawn.p == pytest.approx(whole, abs=0.02)
 

@@ -1,4 +1,5 @@
-"""Shares of units for which a statement holds: posteriors against sums over a grid, and shares that are known."""
+"""Shares of units for which a statement holds: posteriors against sums over a grid, and shares that
+are known."""
 
 from __future__ import annotations
 
@@ -41,11 +42,14 @@ def test_without_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:
     fit = fit_share(table, "holds", group=None, seed=1)
     mean, error = mean_of(fit, "share")
     assert abs(mean - expected) < ERRORS * error
-    assert fit.loo().refits <= 1 and fit.check(refits=False).checks, "without its only count the model is its prior"
+    assert fit.loo().refits <= 1 and fit.check(refits=False).checks, (
+        "without its only count the model is its prior"
+    )
 
 
 def test_with_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:
-    """Given μ and τ groups are independent: each is a sum over its own z, then both over their priors."""
+    """Given μ and τ groups are independent: each is a sum over its own z, then both over their
+    priors."""
     table = units(GROUPS)
     mu, tau, z = np.linspace(-6, 6, 121), np.linspace(0.005, 5, 100), np.linspace(-5, 5, 201)
     p = expit(mu[:, None, None] + tau[None, :, None] * z)
@@ -55,7 +59,10 @@ def test_with_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:
     weight = stats.norm.pdf(mu, 0, 1.5)[:, None] * stats.halfnorm.pdf(tau, 0, 1.0)[None, :]
     weight = weight * np.prod(list(marginal.values()), axis=0)
     weight /= weight.sum()
-    of_groups = {lab: ((values * p).sum(axis=2) / marginal[lab] * weight).sum() for lab, values in like.items()}
+    of_groups = {
+        lab: ((values * p).sum(axis=2) / marginal[lab] * weight).sum()
+        for lab, values in like.items()
+    }
     expected = sum(of_groups[lab] * n for lab, (_, n) in GROUPS.items()) / len(table)
     found, error = mean_of(fit_share(table, "holds", seed=1), "share")
     assert abs(found - expected) < ERRORS * error
@@ -72,7 +79,8 @@ def test_a_share_that_is_known_is_recovered() -> None:
 
 
 def test_units_of_which_nobody_knows_are_refused_and_the_others_have_their_share() -> None:
-    """Ten of twelve known gains lie above 1; the posterior mean by quadrature under logit p ~ N(0, 1.5²)."""
+    """Ten of twelve known gains lie above 1; the posterior mean by quadrature under logit p ~ N(0,
+    1.5²)."""
     gain = [1.2, 1.1, 1.3, 1.05, 0.9, 1.15, 1.25, 1.02, 0.95, 1.1, 1.3, 1.07, *[np.nan] * 8]
     table = pd.DataFrame({"model_id": [f"m{i}" for i in range(20)], "gain": gain})
     for holds in ("gain > 1", "~(gain > 1)", "gain > 1 | gain < 0.5"):
@@ -80,7 +88,9 @@ def test_units_of_which_nobody_knows_are_refused_and_the_others_have_their_share
             fit_share(table, holds, group=None)
     mu = np.linspace(-8, 8, 4001)
     weight = stats.norm.pdf(mu, 0, 1.5) * stats.binom.pmf(10, 12, expit(mu))
-    mean, error = mean_of(fit_share(table.dropna(subset=["gain"]), "gain > 1", group=None, seed=1), "share")
+    mean, error = mean_of(
+        fit_share(table.dropna(subset=["gain"]), "gain > 1", group=None, seed=1), "share"
+    )
     assert abs(mean - (weight * expit(mu)).sum() / weight.sum()) < ERRORS * error
 
 

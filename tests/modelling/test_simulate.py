@@ -1,4 +1,5 @@
-"""Simulated tables: geometry as it is met, truths with the stated shares; how often posteriors are wrongly sure."""
+"""Simulated tables: geometry as it is met, truths with the stated shares; how often posteriors are
+wrongly sure."""
 
 from __future__ import annotations
 
@@ -24,21 +25,34 @@ WRONG = [
 def determined(y: np.ndarray, x: np.ndarray) -> float:
     """R²."""
     x = np.column_stack([np.ones(len(y)), x])
-    return float(1 - np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum() / np.square(y - y.mean()).sum())
+    return float(
+        1
+        - np.square(y - x @ np.linalg.lstsq(x, y, rcond=None)[0]).sum()
+        / np.square(y - y.mean()).sum()
+    )
 
 
 def test_geometry_as_it_is_met() -> None:
-    """log parameters follow from depth, heads and width; the lab explains two thirds of log ρ, if it is met so."""
+    """log parameters follow from depth, heads and width; the lab explains two thirds of log ρ, if
+    it is met so."""
     found = {}
     for geometry in ("met", "free", "unrelated"):
-        facts = [model_facts(48, 16, np.random.default_rng(seed), geometry=geometry) for seed in range(6)]
-        logs = [np.log(f[["n_layers", "n_heads", "d_head", "n_params"]].to_numpy(float)) for f in facts]
+        facts = [
+            model_facts(48, 16, np.random.default_rng(seed), geometry=geometry) for seed in range(6)
+        ]
+        logs = [
+            np.log(f[["n_layers", "n_heads", "d_head", "n_params"]].to_numpy(float)) for f in facts
+        ]
         labs = [pd.get_dummies(f["heritage"]).to_numpy(float)[:, 1:] for f in facts]
         scale = np.mean([determined(x[:, 3], x[:, :3]) for x in logs])
-        density = np.mean([determined(x[:, 1] - x[:, 2], lab) for x, lab in zip(logs, labs, strict=True)])
+        density = np.mean(
+            [determined(x[:, 1] - x[:, 2], lab) for x, lab in zip(logs, labs, strict=True)]
+        )
         found[geometry] = (scale, density)
     assert found["met"] == pytest.approx((0.96, 0.68), abs=0.04)
-    assert found["free"] == pytest.approx((0.96, 15 / 47), abs=0.08)  # what 15 random columns of 47 explain
+    assert found["free"] == pytest.approx(
+        (0.96, 15 / 47), abs=0.08
+    )  # what 15 random columns of 47 explain
     assert found["unrelated"][0] < 0.2
 
 
@@ -61,7 +75,8 @@ def test_shares_that_are_no_whole_are_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("shares", "at_most"), WRONG[::3])
 def test_false_positives(shares: dict[str, float], at_most: float) -> None:
-    """`supported` where it is false, in a large study, where it would be easiest to say; few data sets."""
+    """`supported` where it is false, in a large study, where it would be easiest to say; few data
+    sets."""
     rate = sure(32, 8, shares, simulations=60, seed=5)[ORDER]
     assert stats.binomtest(round(rate * 60), 60, at_most, alternative="greater").pvalue > 0.01
 
@@ -71,9 +86,14 @@ def test_false_positives(shares: dict[str, float], at_most: float) -> None:
 @pytest.mark.parametrize(("shares", "at_most"), WRONG)
 @pytest.mark.parametrize(("models", "labs"), [(24, 8), (48, 16)])
 def test_false_positive_rates_with_upper_limits(
-    shares: dict[str, float], at_most: float, models: int, labs: int, record_property: pytest.RecordProperty
+    shares: dict[str, float],
+    at_most: float,
+    models: int,
+    labs: int,
+    record_property: pytest.RecordProperty,
 ) -> None:
-    """500 data sets: with none that is wrongly supported the upper 95% limit is 0.6%, below the 1% that is asked."""
+    """500 data sets: with none that is wrongly supported the upper 95% limit is 0.6%, below the 1%
+    that is asked."""
     rate = sure(models, labs, shares, simulations=500, seed=6)[ORDER]
     upper = stats.binomtest(round(rate * 500), 500).proportion_ci(0.90).high
     record_property("upper limit", upper)

@@ -42,7 +42,10 @@ def test_without_effects_it_is_a_regression_summed_over_its_noise(table):
     precision = X.T @ X / r[:, None, None] ** 2 + np.eye(2) / SLOPE_SD**2
     mean = np.linalg.solve(precision, (X.T @ y / r[:, None] ** 2)[..., None])[..., 0]
     cov = np.linalg.inv(precision)
-    total = [stats.multivariate_normal.logpdf(y, cov=s**2 * np.eye(y.size) + SLOPE_SD**2 * X @ X.T) for s in r[::20]]
+    total = [
+        stats.multivariate_normal.logpdf(y, cov=s**2 * np.eye(y.size) + SLOPE_SD**2 * X @ X.T)
+        for s in r[::20]
+    ]
     weight = np.exp(np.interp(r, r[::20], total) - max(total) - 0.5 * r**2)
     weight /= weight.sum()
     expected = weight @ mean
@@ -60,7 +63,9 @@ def test_models_without_entropies_that_vary_have_no_slope(table):
     for rows in (
         table.assign(entropy=3.0),
         table.drop(columns="entropy"),
-        table[table["model_id"] < "m2"].assign(entropy=lambda t: t["entropy"].where(t["model_id"] != "m0")),
+        table[table["model_id"] < "m2"].assign(
+            entropy=lambda t: t["entropy"].where(t["model_id"] != "m0")
+        ),
     ):
         with pytest.raises(UsageError, match="need two models"):
             fit_slopes(rows, seed=1)

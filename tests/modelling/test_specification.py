@@ -1,4 +1,5 @@
-"""The specification curve: universes from data, its joint p under the null and under a signal, what moves it."""
+"""The specification curve: universes from data, its joint p under the null and under a signal, what
+moves it."""
 
 from __future__ import annotations
 
@@ -39,12 +40,19 @@ CHOICES: dict[str, dict[str, Any]] = {
 SIZES = (5, 4, 4, 3, 3, 2, 1, 1)
 
 
-def study(rng: np.random.Generator, *, lab: float = 0.0, slope: float = 0.0, level: float = 0.0) -> pd.DataFrame:
-    """Models of eight labs; SD of labs' levels, slope on depth inside and between labs, slope on a lab's column."""
+def study(
+    rng: np.random.Generator, *, lab: float = 0.0, slope: float = 0.0, level: float = 0.0
+) -> pd.DataFrame:
+    """Models of eight labs; SD of labs' levels, slope on depth inside and between labs, slope on a
+    lab's column."""
     labs = np.repeat(np.arange(len(SIZES)), SIZES)
     n, column = len(labs), rng.normal(size=len(SIZES))
     depth = rng.normal(size=n) + rng.normal(size=len(SIZES))[labs]
-    y = slope * depth + (lab * rng.normal(size=len(SIZES)) + level * column)[labs] + rng.normal(size=n)
+    y = (
+        slope * depth
+        + (lab * rng.normal(size=len(SIZES)) + level * column)[labs]
+        + rng.normal(size=n)
+    )
     return pd.DataFrame(
         {
             "model_id": [f"m{i}" for i in range(n)],
@@ -60,13 +68,20 @@ def study(rng: np.random.Generator, *, lab: float = 0.0, slope: float = 0.0, lev
 
 
 DESIGNS = {
-    "heritage": (across_labs("log_L", "log_N"), difference_of_shares("heritage", "shape", BLOCKS), {"lab": 1.5}),
+    "heritage": (
+        across_labs("log_L", "log_N"),
+        difference_of_shares("heritage", "shape", BLOCKS),
+        {"lab": 1.5},
+    ),
     "inside labs": (within_labs(), correlation_with("log_L", groups="heritage"), {"slope": 0.8}),
     "between labs": (between_labs(), correlation_with("column"), {"level": 1.5}),
     "both": (between_and_within_labs(), correlation_with("log_L"), {"slope": 0.8}),
 }
 
-IN_TURN = ["heritage", *(pytest.param(name, marks=pytest.mark.long) for name in DESIGNS if name != "heritage")]
+IN_TURN = [
+    "heritage",
+    *(pytest.param(name, marks=pytest.mark.long) for name in DESIGNS if name != "heritage"),
+]
 
 
 def joint_p(name: str, studies: int, **truth: float) -> np.ndarray:
@@ -82,10 +97,14 @@ def joint_p(name: str, studies: int, **truth: float) -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IN_TURN)
 def test_the_joint_p_is_uniform_where_the_statement_is_false(name: str) -> None:
-    """Labs differ in two of the four designs: what a statement is not about must not make it true."""
+    """Labs differ in two of the four designs: what a statement is not about must not make it
+    true."""
     p = joint_p(name, 200, **({} if name in {"heritage", "between labs"} else {"lab": 1.0}))
     for level in (0.05, 0.2, 0.5):
-        assert stats.binomtest(int((p <= level).sum()), len(p), level).pvalue > 0.002, (level, (p <= level).mean())
+        assert stats.binomtest(int((p <= level).sum()), len(p), level).pvalue > 0.002, (
+            level,
+            (p <= level).mean(),
+        )
 
 
 @pytest.mark.slow
@@ -101,7 +120,9 @@ def test_units_move_only_within_their_groups_and_alike_in_every_universe() -> No
     assert (np.sort(places, axis=1) == np.arange(7)).all()
     rows = study(np.random.default_rng(1)).assign(outcome=lambda f: f["y"])
     rearranged = Rearranged(rows, Null("residuals"), 50, seed=1)
-    assert np.array_equal(rearranged.outcomes(rows), rearranged.outcomes(rows.assign(heritage="one")))
+    assert np.array_equal(
+        rearranged.outcomes(rows), rearranged.outcomes(rows.assign(heritage="one"))
+    )
     assert np.allclose(np.sort(rearranged.outcomes(rows), axis=1), np.sort(rows["y"]))
 
 
@@ -109,21 +130,29 @@ UNEQUAL = np.repeat(np.arange(10), [12, 8] + [1] * 8)
 
 
 def unequal(rng: np.random.Generator, between: float) -> pd.DataFrame:
-    """Models of labs of 12, 8 and one, with a column and an outcome that have nothing to do with each other."""
+    """Models of labs of 12, 8 and one, with a column and an outcome that have nothing to do with
+    each other."""
     labs = np.array([f"lab {i}" for i in UNEQUAL])
     x = rng.normal(size=10)[UNEQUAL] + 0.5 * rng.normal(size=UNEQUAL.size)
-    y = between**0.5 * rng.normal(size=10)[UNEQUAL] + (1 - between) ** 0.5 * rng.normal(size=UNEQUAL.size)
-    return pd.DataFrame({"model_id": [f"m{i}" for i in range(len(labs))], "heritage": labs, "x": x, "outcome": y})
+    y = between**0.5 * rng.normal(size=10)[UNEQUAL] + (1 - between) ** 0.5 * rng.normal(
+        size=UNEQUAL.size
+    )
+    return pd.DataFrame(
+        {"model_id": [f"m{i}" for i in range(len(labs))], "heritage": labs, "x": x, "outcome": y}
+    )
 
 
 def test_means_of_labs_are_as_sure_as_their_models_are_many() -> None:
-    """Over many studies of labs of 12 and of one the deviation is √(τ² + σ²/n) of the world, by moments."""
+    """Over many studies of labs of 12 and of one the deviation is √(τ² + σ²/n) of the world, by
+    moments."""
     rng, squares = np.random.default_rng(5), []
     for _ in range(400):
         rows = unequal(rng, 0.6)
         y = rows["outcome"].to_numpy() - rows["outcome"].mean()
         means = np.bincount(UNEQUAL, y) / np.bincount(UNEQUAL)
-        squares.append(np.square(deviations_of_means(y - means[UNEQUAL], means, np.bincount(UNEQUAL)))[[0, -1]])
+        squares.append(
+            np.square(deviations_of_means(y - means[UNEQUAL], means, np.bincount(UNEQUAL)))[[0, -1]]
+        )
     assert np.mean(squares, axis=0) == pytest.approx([0.6 + 0.4 / 12, 1.0], rel=0.15)
     assert (deviations_of_means(np.zeros(4), np.array([1.0, -1.0]), np.array([2, 2])) == 1).all()
 
@@ -132,9 +161,16 @@ def test_means_of_labs_are_as_sure_as_their_models_are_many() -> None:
 @pytest.mark.parametrize("between", [0.0, 0.6])
 def test_p_is_uniform_where_labs_are_of_unequal_size(between: float) -> None:
     """Exchanged as if equally sure, 1.7% of studies without lab effects have p ≤ .05."""
-    rng, choices, null = np.random.default_rng(11), {"models": {"every": ""}}, between_and_within_labs()
+    rng, choices, null = (
+        np.random.default_rng(11),
+        {"models": {"every": ""}},
+        between_and_within_labs(),
+    )
     studies = (unequal(rng, between) for _ in range(400))
-    curves = (specification_curve(rows, choices, correlation_with("x"), null=null, resamples=99) for rows in studies)
+    curves = (
+        specification_curve(rows, choices, correlation_with("x"), null=null, resamples=99)
+        for rows in studies
+    )
     p = np.array([curve.p for curve in curves])
     for level in (0.05, 0.2, 0.5):
         assert stats.binomtest(int((p <= level).sum()), len(p), level).pvalue > 0.002, level
@@ -147,7 +183,9 @@ def test_closed_forms_are_those_of_the_tests() -> None:
         for groups in ("", "heritage"):
             one = correlation_with("log_L", method=method, groups=groups)(rows)(y)[0]  # type: ignore[arg-type]
             by = rows[groups] if groups else None
-            other = correlation(rows["log_L"], rows["y"], method=method, groups=by, seed=1, resamples=99)  # type: ignore[arg-type]
+            other = correlation(
+                rows["log_L"], rows["y"], method=method, groups=by, seed=1, resamples=99
+            )  # type: ignore[arg-type]
             assert one == pytest.approx(other.estimate, abs=1e-12), (method, groups)
     table = share_table(rows, "outcome", BLOCKS, [("heritage", "shape")], seed=1).set_index("what")
     share = difference_of_shares("heritage", "shape", BLOCKS)(rows)(y)[0]
@@ -159,21 +197,35 @@ def test_closed_forms_are_those_of_the_tests() -> None:
     assert difference_of_fractions("focal", "heritage")(marked)(y)[0] == pytest.approx(by_hand)
     placed = rows.assign(place=rows["heritage"].map({f"lab {i}": min(i, 2) for i in range(8)}))
     means = placed.groupby("heritage")["outcome"].mean()
-    steps = [means["lab 1"] - means["lab 0"], *(means[f"lab {i}"] - means["lab 1"] for i in range(2, 8))]
+    steps = [
+        means["lab 1"] - means["lab 0"],
+        *(means[f"lab {i}"] - means["lab 1"] for i in range(2, 8)),
+    ]
     assert smallest_step("place", "heritage")(placed)(y)[0] == pytest.approx(min(steps))
 
 
 def test_variance_is_decomposed_by_choice() -> None:
-    """Additive choices explain what they add; what two do only together is in both totals and in none alone."""
-    effects = {"a": {"1": 0.0, "2": 3.0}, "b": {"1": 0.0, "2": 1.0, "3": 2.0}, "c": {"1": 0.0, "2": 0.0}}
+    """Additive choices explain what they add; what two do only together is in both totals and in
+    none alone."""
+    effects = {
+        "a": {"1": 0.0, "2": 3.0},
+        "b": {"1": 0.0, "2": 1.0, "3": 2.0},
+        "c": {"1": 0.0, "2": 0.0},
+    }
     labels = [(a, b, c) for a in effects["a"] for b in effects["b"] for c in effects["c"]]
     table = pd.DataFrame(labels, columns=list("abc"))
     table["estimate"] = sum(table[name].map(effect) for name, effect in effects.items())
     moves = moved_by(table, list("abc")).set_index("choice")
-    assert moves["alone"].to_dict() == pytest.approx({"a": 27 / 35, "b": 8 / 35, "c": 0.0}, abs=1e-12)
-    assert moves["together"].to_dict() == pytest.approx({"a": 27 / 35, "b": 8 / 35, "c": 0.0}, abs=1e-12)
+    assert moves["alone"].to_dict() == pytest.approx(
+        {"a": 27 / 35, "b": 8 / 35, "c": 0.0}, abs=1e-12
+    )
+    assert moves["together"].to_dict() == pytest.approx(
+        {"a": 27 / 35, "b": 8 / 35, "c": 0.0}, abs=1e-12
+    )
     assert (moves.loc["a", "lowest"], moves.loc["a", "highest_mean"]) == ("1", 4.0)
-    only_together = table.assign(estimate=(table["a"] == "1") ^ (table["c"] == "1")).astype({"estimate": float})
+    only_together = table.assign(estimate=(table["a"] == "1") ^ (table["c"] == "1")).astype(
+        {"estimate": float}
+    )
     moves = moved_by(only_together, list("abc")).set_index("choice")
     assert moves["alone"].to_dict() == pytest.approx(dict.fromkeys("abc", 0.0), abs=1e-12)
     assert moves["together"].to_dict() == pytest.approx({"a": 1.0, "b": 0.0, "c": 1.0}, abs=1e-12)
@@ -189,22 +241,35 @@ def test_a_universe_is_one_option_of_every_choice() -> None:
     assert len(made) == 2 * 2 * 2 * 1
     deep = rows[rows["log_L"] > 0]
     assert made["first", "every", "log", "big"]["x"].tolist() == (2 * deep["y"]).tolist()
-    assert made["second", "good", "log", "big"]["outcome"].tolist() == deep.loc[deep["good"], "y_again"].tolist()
+    assert (
+        made["second", "good", "log", "big"]["outcome"].tolist()
+        == deep.loc[deep["good"], "y_again"].tolist()
+    )
     scores = made["first", "every", "ranks", "big"]["outcome"]
     assert scores.rank().tolist() == deep["y"].rank().tolist()
     assert scores.mean() == pytest.approx(0, abs=1e-9)
 
 
 def test_the_smallest_p_is_that_of_the_design() -> None:
-    """Four labs have 24 orders, so that no data give less than 1/24; labs of one model each have no p inside them."""
+    """Four labs have 24 orders, so that no data give less than 1/24; labs of one model each have no
+    p inside them."""
     labs = pd.DataFrame(
-        {"model_id": list("abcd"), "heritage": list("abcd"), "x": [1.0, 2, 3, 4], "y": [1.0, 2, 3, 4.5]}
+        {
+            "model_id": list("abcd"),
+            "heritage": list("abcd"),
+            "x": [1.0, 2, 3, 4],
+            "y": [1.0, 2, 3, 4.5],
+        }
     )
     choices = {"gain": {"only": {"outcome": "y"}}}
-    between = specification_curve(labs, choices, correlation_with("x"), null=between_labs(), resamples=4799)
+    between = specification_curve(
+        labs, choices, correlation_with("x"), null=between_labs(), resamples=4799
+    )
     assert between.smallest_p == pytest.approx(1 / 24, rel=0.25)
     assert between.p == between.smallest_p
-    inside = specification_curve(labs, choices, correlation_with("x"), null=within_labs(), resamples=99)
+    inside = specification_curve(
+        labs, choices, correlation_with("x"), null=within_labs(), resamples=99
+    )
     assert (inside.p, inside.smallest_p) == (1.0, 1.0)
 
 
@@ -214,11 +279,25 @@ def test_the_smallest_p_is_that_of_the_design() -> None:
         ({"gain": {}}, None, "a choice without options"),
         ({"gain": {"a": {"outcome": "nothing + 1"}}}, None, "gain: a"),
         ({"models": {"every": ""}}, None, "universes without an outcome"),
-        ({"gain": {"a": {"outcome": "y"}}, "models": {"none": "y > 100"}}, None, "no universe has an estimate"),
+        (
+            {"gain": {"a": {"outcome": "y"}}, "models": {"none": "y > 100"}},
+            None,
+            "no universe has an estimate",
+        ),
         ({"gain": {"a": {"outcome": "y"}}}, within_labs(lab="nothing"), "no such column"),
-        ({"gain": {"a": {"outcome": "y"}}}, Null("residuals", unit="heritage"), "two rows of one unit"),
+        (
+            {"gain": {"a": {"outcome": "y"}}},
+            Null("residuals", unit="heritage"),
+            "two rows of one unit",
+        ),
     ],
 )
 def test_what_is_declared_wrongly_is_named(choices: Any, null: Null | None, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        specification_curve(study(np.random.default_rng(8)), choices, correlation_with("log_L"), null=null, resamples=9)
+        specification_curve(
+            study(np.random.default_rng(8)),
+            choices,
+            correlation_with("log_L"),
+            null=null,
+            resamples=9,
+        )

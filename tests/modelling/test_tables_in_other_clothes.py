@@ -1,4 +1,5 @@
-"""Every fit of the same rows in other clothes – categories, other dtypes, another index – lays out the same model."""
+"""Every fit of the same rows in other clothes – categories, other dtypes, another index – lays out
+the same model."""
 
 from __future__ import annotations
 
@@ -23,17 +24,24 @@ def texts(table: Table) -> list[str]:
 CLOTHES: dict[str, Callable[[Table], Table]] = {
     "categories": lambda t: t.astype(dict.fromkeys(texts(t), "category")),
     "categories that nothing is of": lambda t: t.assign(
-        **{name: pd.Categorical(t[name], categories=[*sorted(set(t[name])), "none"]) for name in texts(t)}
+        **{
+            name: pd.Categorical(t[name], categories=[*sorted(set(t[name])), "none"])
+            for name in texts(t)
+        }
     ),
     "one index for all rows": lambda t: t.set_axis([0] * len(t)),
     "an index called as a column": lambda t: t.set_index("model_id", drop=False),
     "nullable": lambda t: t.convert_dtypes(),
     "arrow": lambda t: t.convert_dtypes(dtype_backend="pyarrow"),
-    "texts of fixed width": lambda t: t.assign(**{name: t[name].to_numpy().astype("U20") for name in texts(t)}),
+    "texts of fixed width": lambda t: t.assign(
+        **{name: t[name].to_numpy().astype("U20") for name in texts(t)}
+    ),
     "small whole numbers": lambda t: t.astype(
         {name: "int16" for name in t if t[name].dtype == np.int64 and t[name].max() < 3000}
     ),
-    "columns called as formulas and draws": lambda t: t.assign(C=1, Q="x", level=3, y=0, index=2, scale=1.0),
+    "columns called as formulas and draws": lambda t: t.assign(
+        C=1, Q="x", level=3, y=0, index=2, scale=1.0
+    ),
     "columns in another order": lambda t: t[list(t)[::-1]],
 }
 
@@ -51,7 +59,9 @@ def laid(fit: Callable[[Table], Any], table: Table) -> dict[str, np.ndarray]:
         fit(table)
     model = caught.value.model
     if isinstance(model, Sampled):
-        return {name: values for name, values in model.data.items() if isinstance(values, np.ndarray)}
+        return {
+            name: values for name, values in model.data.items() if isinstance(values, np.ndarray)
+        }
     nodes = model.nodes if isinstance(model, Mixture) else (model,)
     return {
         f"{place} {name}": values
@@ -77,4 +87,6 @@ def test_clothes_change_nothing(name: str) -> None:
         got = laid(CASES[name].fit, put_on(good.copy()))
         assert got.keys() == wanted.keys(), what
         for array, values in wanted.items():
-            np.testing.assert_allclose(got[array], values, rtol=1e-12, atol=1e-12, err_msg=f"{what}: {array}")
+            np.testing.assert_allclose(
+                got[array], values, rtol=1e-12, atol=1e-12, err_msg=f"{what}: {array}"
+            )

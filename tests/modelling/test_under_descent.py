@@ -1,4 +1,5 @@
-"""Classical estimates under descent: against formulas by hand, scipy, another maximiser, and worlds of known truth."""
+"""Classical estimates under descent: against formulas by hand, scipy, another maximiser, and worlds
+of known truth."""
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from thermostats.modelling.tree_likelihood import pagel
 def nested(labs: int, each: int) -> np.ndarray:
     """K of labs with models in pairs."""
     lab, pair = np.repeat(np.arange(labs), each), np.arange(labs * each) // 2
-    return np.asarray(((lab[:, None] == lab) + 1.0 * (pair[:, None] == pair) + np.eye(labs * each)) / 3)
+    return np.asarray(
+        ((lab[:, None] == lab) + 1.0 * (pair[:, None] == pair) + np.eye(labs * each)) / 3
+    )
 
 
 def drawn(rng: np.random.Generator, k: np.ndarray, lam: float) -> np.ndarray:
@@ -50,7 +53,9 @@ def test_shares_are_near_the_truth_and_their_intervals_hold_it() -> None:
     parts = np.array([0.8**2 * a.var(ddof=1), 0.3**2 * b.var(ddof=1), lam * drift, 1 - lam])
     whole = (0.8 * a + 0.3 * b).var(ddof=1) + parts[2] + parts[3]
     truth = [*parts / whole, (parts[0] - parts[1]) / whole]
-    made = [shares(0.8 * a + 0.3 * b + drawn(rng, k, lam), blocks, k, [("a", "b")]) for _ in range(100)]
+    made = [
+        shares(0.8 * a + 0.3 * b + drawn(rng, k, lam), blocks, k, [("a", "b")]) for _ in range(100)
+    ]
     tables = [table for table in made if table is not None]
     assert len(tables) == 100 and list(tables[0]["what"]) == ["a", "b", "descent", "own", "a − b"]
     mean = np.mean([table["estimate"] for table in tables], axis=0)
@@ -79,5 +84,7 @@ def test_a_contrast_of_one_clade_is_told_less_well_the_more_is_descent() -> None
     rng, k = np.random.default_rng(2), nested(5, 6)
     x = np.column_stack([np.ones(30), np.repeat([1.0, 0, 0, 0, 0], 6)])
     y = 0.5 * x[:, 1] + rng.standard_normal(30)
-    widths = [made.upper - made.lower for lam in (0.0, 0.5, 1.0) if (made := slope(y, x, k, 1, lam))]
+    widths = [
+        made.upper - made.lower for lam in (0.0, 0.5, 1.0) if (made := slope(y, x, k, 1, lam))
+    ]
     assert len(widths) == 3 and widths[0] < widths[1] < widths[2]

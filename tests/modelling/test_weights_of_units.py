@@ -1,4 +1,5 @@
-"""What becomes of a statement without each unit, by weights of the draws at hand: as refits have it."""
+"""What becomes of a statement without each unit, by weights of the draws at hand: as refits have
+it."""
 
 import numpy as np
 import pytest
@@ -28,11 +29,15 @@ def test_probabilities_without_units_are_those_of_refits(law: str) -> None:
     assert weighted >= 0.8 * len(units)
 
 
-def test_where_weights_cannot_be_trusted_the_rest_is_fitted_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_weights_cannot_be_trusted_the_rest_is_fitted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fit = LAWS["line"](np.random.default_rng(1))
     [(_, out), *_] = units_of(fit.rows, fit.law.units)
     monkeypatch.setattr(gaussian, "PARETO_LIMIT", -1e9)
-    assert np.array_equal(fit.without(out, refit=False).draws["beta"], fit.without(out).draws["beta"])
+    assert np.array_equal(
+        fit.without(out, refit=False).draws["beta"], fit.without(out).draws["beta"]
+    )
 
 
 def test_a_model_of_other_scales_has_no_draws_of_these() -> None:
@@ -48,15 +53,19 @@ def test_draws_of_the_same_rows_are_these() -> None:
     fit = LAWS["line"](np.random.default_rng(1))
     same = fit.model.reweighted(fit.draws, fit.model, np.ones(20, dtype=bool), seed=1, size=4000)
     assert same is not None and same.effective == pytest.approx(4000)
-    assert same["beta"].mean(axis=(0, 1)) == pytest.approx(fit.draws["beta"].mean(axis=(0, 1)), abs=0.02)
-    assert same["scale"].std(axis=(0, 1)) == pytest.approx(fit.draws["scale"].std(axis=(0, 1)), rel=0.05)
+    assert same["beta"].mean(axis=(0, 1)) == pytest.approx(
+        fit.draws["beta"].mean(axis=(0, 1)), abs=0.02
+    )
+    assert same["scale"].std(axis=(0, 1)) == pytest.approx(
+        fit.draws["scale"].std(axis=(0, 1)), rel=0.05
+    )
 
 
 def test_refits_are_few_where_nothing_is_odd(monkeypatch: pytest.MonkeyPatch) -> None:
     fit, sampled = LAWS["crowding"](np.random.default_rng(1)), list[int]()
     sample = gaussian.Gaussian.sample
 
-    def counted(self: gaussian.Gaussian, *, seed: int, settings: Settings = Settings()):  # noqa: B008 (frozen)
+    def counted(self: gaussian.Gaussian, *, seed: int, settings: Settings = Settings()):  # noqa: B008
         sampled.append(1)
         return sample(self, seed=seed, settings=settings)
 

@@ -1,4 +1,5 @@
-"""Of every law: priors in words are those that are drawn, quantities are named for what is in them."""
+"""Of every law: priors in words are those that are drawn, quantities are named for what is in
+them."""
 
 from __future__ import annotations
 
@@ -100,7 +101,13 @@ LINEAGE = {
 LEVELS = {"u_lab": ": share_descent_lab", "u_family": ": share_descent_family"}
 REPEATED = {"u_model": ": share_model and sd_model", "rest": ": sd_repeat"}
 PARTS: Mapping[str, Mapping[str, str]] = {
-    "threshold": {"beta 0": "a: below", "beta 1": "δ: step", "level": "τ: lab_sd", "rest": "σ: residual_sd", "c": "c"},
+    "threshold": {
+        "beta 0": "a: below",
+        "beta 1": "δ: step",
+        "level": "τ: lab_sd",
+        "rest": "σ: residual_sd",
+        "c": "c",
+    },
     "kleiber": {"m": "m", "beta": "β: beta", "sigma": "σ: sigma", "tau": "τ: lab_sd"},
     "kleiber, one lab": {"m": "m", "beta": "β: beta", "sigma": "σ: sigma", "tau": ": lab_sd"},
     "envelope": {"m": "m", "beta": "β: frontier_beta", "below": "ω: below", "noise": "η: noise"},
@@ -117,7 +124,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "lineage, levels": LINEAGE | LEVELS,
     "lineage, instruments": LINEAGE | DESCENT | REPEATED,
 }
-"""Part of a model: symbol of its prior, and the quantities that are it; others are those of the declaration."""
+"""Part of a model: symbol of its prior, and the quantities that are it; others are those of the
+declaration."""
 WORDS = {
     "N": "N({:.3g}, {:.3g}²)",
     "half-normal": "half-normal({:.3g})",
@@ -145,10 +153,15 @@ def name_parts(law: str) -> dict[str, tuple[str, list[str]]]:
             for part, (symbol, _, quantities) in split.items()
         }
     mixed = plan_fit(law).designed(MixedDesign).mixed
-    parts: dict[str, Fixed | Kind | Rest] = {f"beta {k}": each for k, each in enumerate(mixed.fixed)}
+    parts: dict[str, Fixed | Kind | Rest] = {
+        f"beta {k}": each for k, each in enumerate(mixed.fixed)
+    }
     parts |= {kind.block: kind for kind in mixed.kinds} | {"rest": mixed.rest}
     scaled = [part for part, each in parts.items() if isinstance(each, Fixed) and each.unscaled]
-    named = {part: [each.quantity] * bool(each.quantity and part not in scaled) for part, each in parts.items()}
+    named = {
+        part: [each.quantity] * bool(each.quantity and part not in scaled)
+        for part, each in parts.items()
+    }
     return {part: (each.symbol, named[part]) for part, each in parts.items()}
 
 
@@ -184,7 +197,10 @@ def read_declared(model: Sampled) -> dict[str, Prior]:
 
     Raw levels of a population are none, which `test_populations` holds.
     """
-    pt, graph = importlib.import_module("pytensor.tensor"), importlib.import_module("pytensor.graph.replace")
+    pt, graph = (
+        importlib.import_module("pytensor.tensor"),
+        importlib.import_module("pytensor.graph.replace"),
+    )
     variables = model.structure.model.free_RVs
     nothing = {variable: pt.zeros(variable.type.shape, variable.dtype) for variable in variables}
     priors: dict[str, Prior] = {}
@@ -196,7 +212,9 @@ def read_declared(model: Sampled) -> dict[str, Prior]:
         numbers = [np.unique(array.eval(mode=interpreted())) for array in arrays]
         assert all(len(each) == 1 for each in numbers)
         size = int(np.prod(variable.type.shape))
-        priors[variable.name] = name_distribution(operation.name, np.concatenate(numbers).tolist(), size)
+        priors[variable.name] = name_distribution(
+            operation.name, np.concatenate(numbers).tolist(), size
+        )
     if "freedom" in model.data:
         estimated = (model.data["freedom"] < NEAR_INFINITE).any()
         priors["errors"] = ESTIMATED if estimated else KNOWN
@@ -259,17 +277,24 @@ def simplify(text: str) -> str:
 
 @pytest.mark.parametrize("law", FITS)
 def test_the_priors_in_words_are_those_that_are_drawn(law: str) -> None:
-    """Of all parts; what has no symbol stands in the equations, or is an effect in units of its scale, or nothing."""
+    """Of all parts; what has no symbol stands in the equations, or is an effect in units of its
+    scale, or nothing."""
     fit = plan_fit(law)
     drawn = read_priors(fit, fit.law)
     symbols = {part: symbol for part, (symbol, _) in name_parts(law).items() if symbol}
     printed = []
     for several, text, _ in fit.law.priors:
         printed += [(symbol, simplify(text)) for symbol in several.split(", ")]
-    stated = [(symbol, write_prior(drawn[part])) for part, symbol in symbols.items() if part in drawn]
+    stated = [
+        (symbol, write_prior(drawn[part])) for part, symbol in symbols.items() if part in drawn
+    ]
     assert sorted(printed) == sorted(stated)
     equations = simplify(" ".join(fit.law.equations))
-    rest = [prior for part, prior in drawn.items() if part not in symbols and prior not in (EFFECT, NOTHING)]
+    rest = [
+        prior
+        for part, prior in drawn.items()
+        if part not in symbols and prior not in (EFFECT, NOTHING)
+    ]
     assert [prior for prior in rest if write_prior(prior) not in equations] == []
 
 
@@ -308,7 +333,8 @@ def test_the_quantities_of_every_alternative_are_named_for_what_is_in_them(law: 
 
 
 def mark_parts(design: Design) -> tuple[dict[str, Array], dict[str, float]]:
-    """Draws in which every coefficient, scale or variable has a value of its own, and these values."""
+    """Draws in which every coefficient, scale or variable has a value of its own, and these
+    values."""
     before = design.model.from_prior(2, np.random.default_rng(1))
     values = {name: drawn[None] for name, drawn in before.items()}
     model = design.model.nodes[0] if isinstance(design.model, Mixture) else design.model

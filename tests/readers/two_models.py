@@ -1,4 +1,5 @@
-"""Two folders to measure: a trained model of the checkout, and the same with larger writes of its last two blocks."""
+"""Two folders to measure: a trained model of the checkout, and the same with larger writes of its
+last two blocks."""
 
 import shutil
 from pathlib import Path

@@ -51,7 +51,11 @@ def test_gains_are_averaged_geometrically_and_norms_are_their_product(small_stor
     measured = run(source="thermostats")
     gains = [(1, 9.0, 9.0), (2, 2.0, 8.0), (3, 0.5, 0.5)]
     put(small_store, "runs", measured)
-    put(small_store, "layers", *[layer(measured, n, g, p) for n, *two in gains for g, p in zip(two, "ab", strict=True)])
+    put(
+        small_store,
+        "layers",
+        *[layer(measured, n, g, p) for n, *two in gains for g, p in zip(two, "ab", strict=True)],
+    )
     drawn = atlas.rows(Evidence(small_store))
     ours = drawn[drawn["origin"] == atlas.MEASURED_ORIGIN]
     assert line(ours, "gain", "lab/small").to_dict() == pytest.approx({1: 9.0, 2: 4.0, 3: 0.5})
@@ -69,7 +73,9 @@ def test_norms_are_taken_where_they_are_known(small_store: Path) -> None:
     ]
     put(small_store, "layers", *rows)
     drawn = atlas.rows(Evidence(small_store))
-    ours = drawn[(drawn["origin"] == atlas.MEASURED_ORIGIN) & (drawn["quantity"] == "norm")].set_index("layer")
+    ours = drawn[
+        (drawn["origin"] == atlas.MEASURED_ORIGIN) & (drawn["quantity"] == "norm")
+    ].set_index("layer")
     assert ours["value"].to_dict() == pytest.approx({1: 1.0, 2: 2.0, 3: 6.0})
     assert ours["norm"].dropna().to_dict() == pytest.approx({1: 10.0, 2: 20.0})
 
@@ -78,11 +84,17 @@ def test_measured_weights_and_exact_traces_are_shown(small_store: Path) -> None:
     measured = run(source="thermostats")
     run_id = measured["run_id"]
     put(small_store, "runs", measured)
-    norms = [(m, n, h, v) for m, n, h, v in (("W_V", 1, "", 3.0), ("W_V", 1, "1", 9.0), ("W_O", 2, "", 4.0))]
+    norms = [
+        (m, n, h, v)
+        for m, n, h, v in (("W_V", 1, "", 3.0), ("W_V", 1, "1", 9.0), ("W_O", 2, "", 4.0))
+    ]
     put(
         small_store,
         "weights",
-        *[{"run_id": run_id, "matrix": m, "layer": n, "head": h, "spectral_norm": v} for m, n, h, v in norms],
+        *[
+            {"run_id": run_id, "matrix": m, "layer": n, "head": h, "spectral_norm": v}
+            for m, n, h, v in norms
+        ],
     )
     put(
         small_store,
@@ -106,15 +118,23 @@ def test_every_line_is_of_one_run_and_lies_within_its_model(rows_of_atlas: pd.Da
     assert (rows_of_atlas.groupby([*atlas.MODEL, "quantity"])["source"].nunique() == 1).all()
 
 
-def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table(rows_of_atlas: pd.DataFrame) -> None:
+def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table(
+    rows_of_atlas: pd.DataFrame,
+) -> None:
     """Pythia-70m: the mean over prompts that its file gives."""
-    rows = shipped_tables().table("layers", model_id="EleutherAI/pythia-70m", prompt_id="", position="last")
+    rows = shipped_tables().table(
+        "layers", model_id="EleutherAI/pythia-70m", prompt_id="", position="last"
+    )
     published = rows.dropna(subset="gain_block").set_index("layer")["gain_block"]
-    assert line(rows_of_atlas, "gain", "EleutherAI/pythia-70m").to_dict() == pytest.approx(published.to_dict())
+    assert line(rows_of_atlas, "gain", "EleutherAI/pythia-70m").to_dict() == pytest.approx(
+        published.to_dict()
+    )
 
 
 def test_models_without_data_are_named_and_a_third_is_no_w_v(rows_of_atlas: pd.DataFrame) -> None:
-    lacking = {row["quantity"]: row["models"] for row in atlas.lacking(rows_of_atlas, shipped_tables())}
+    lacking = {
+        row["quantity"]: row["models"] for row in atlas.lacking(rows_of_atlas, shipped_tables())
+    }
     named = lacking[atlas.QUANTITIES["trace"]]
     without = set(shipped_tables().table("models")["model_id"]) - set(
         rows_of_atlas.loc[rows_of_atlas["quantity"] == "trace", "model_id"]
@@ -134,7 +154,11 @@ def test_without_scripts_the_page_shows_six_models_of_different_labs(
     labs = {line["model"].partition(" @ ")[0]: line["lab"] for line in shown}
     assert set(labs) == set(atlas.contrasting(rows_of_atlas, atlas.FIRST))
     assert len(labs) == len(set(labs.values())) == atlas.FIRST
-    assert all("hidden" in line for line in lines_of(page_of_atlas) if line["source"] == atlas.TRAINED_ORIGIN)
+    assert all(
+        "hidden" in line
+        for line in lines_of(page_of_atlas)
+        if line["source"] == atlas.TRAINED_ORIGIN
+    )
 
 
 def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place(
@@ -148,7 +172,10 @@ def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place(
     ]
     gains = rows_of_atlas["quantity"] == atlas.GAIN
     drawn = pd.concat(
-        [rows_of_atlas[~gains], *2 * [rows_of_atlas[gains & (rows_of_atlas["layer"] >= atlas.SHOWN_GAIN_FROM)]]]
+        [
+            rows_of_atlas[~gains],
+            *2 * [rows_of_atlas[gains & (rows_of_atlas["layer"] >= atlas.SHOWN_GAIN_FROM)]],
+        ]
     )
     columns = ["model_id", "origin", "heritage", "layer"]
     expected = sorted(zip(*(drawn[name] for name in columns), drawn["value"], strict=True))
@@ -158,11 +185,17 @@ def test_every_value_of_the_rows_is_in_a_line_and_stands_at_its_place(
 
 def test_a_plot_is_logarithmic_and_says_where_a_line_leaves_it() -> None:
     """The value in the middle of the axis is the geometric mean of its ends."""
-    rows = pd.DataFrame({"depth": [0.5, 1.0, 1.0], "value": [1.0, 2.0, 9.0], "layer": [1, 2, 3], "n_layers": 3})
-    rows = rows.assign(model="m", heritage="Meta", family="", origin="published", norm=np.nan, first=True)
+    rows = pd.DataFrame(
+        {"depth": [0.5, 1.0, 1.0], "value": [1.0, 2.0, 9.0], "layer": [1, 2, 3], "n_layers": 3}
+    )
+    rows = rows.assign(
+        model="m", heritage="Meta", family="", origin="published", norm=np.nan, first=True
+    )
     line = atlas._line(rows.assign(definition="d", source="s"), 0.5, 2.0)
     places = [tuple(map(float, pair.split(","))) for pair in line.way.removeprefix("M").split("L")]
-    assert places[0] == pytest.approx((atlas.WIDTH * 0.5 / atlas.DEEPEST, atlas.HEIGHT / 2), abs=0.05)
+    assert places[0] == pytest.approx(
+        (atlas.WIDTH * 0.5 / atlas.DEEPEST, atlas.HEIGHT / 2), abs=0.05
+    )
     assert places[1][1] == 0 and places[2][1] < 0
     assert line.leaving.startswith(f"M{places[2][0]:.1f},0l") and line.leaving.count("M") == 1
 

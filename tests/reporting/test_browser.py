@@ -20,7 +20,9 @@ PAGES = (*OURS, "atlas.html", "thermostats-report.html")
 LINES = "#atlas figure:not([hidden]) .line:not([hidden])"
 WIDTHS = [1280, 390]
 pytestmark = pytest.mark.slow
-axe = pytest.mark.skipif(find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed")
+axe = pytest.mark.skipif(
+    find_spec("axe_playwright_python") is None, reason="axe-playwright-python is not installed"
+)
 
 
 @pytest.fixture
@@ -41,13 +43,25 @@ def opened(browser: Any) -> Iterator[Any]:
     pages, heard = [], []
 
     def opens(path: Path, width: int = 1280, **options: Any) -> Any:
-        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, offline=True, **options
+        )
         page = context.new_page()
         pages.append(page)
-        page.on("console", lambda message: heard.append(message.text) if message.type in {"error", "warning"} else 0)
+        page.on(
+            "console",
+            lambda message: (
+                heard.append(message.text) if message.type in {"error", "warning"} else 0
+            ),
+        )
         page.on("pageerror", lambda error: heard.append(str(error)))
         page.on("dialog", lambda dialog: (heard.append("dialog"), dialog.dismiss()))
-        page.on("request", lambda asked: asked.url.startswith(("file:", "data:", "about:")) or heard.append(asked.url))
+        page.on(
+            "request",
+            lambda asked: (
+                asked.url.startswith(("file:", "data:", "about:")) or heard.append(asked.url)
+            ),
+        )
         page.goto(path.as_uri())
         page.wait_for_timeout(100)
         if path.name == "atlas.html":
@@ -61,7 +75,11 @@ def opened(browser: Any) -> Iterator[Any]:
 
 
 def ids(page: Any) -> list[str]:
-    return list(page.locator("table.claims tbody tr:visible").evaluate_all("rows => rows.map(row => row.id)"))
+    return list(
+        page.locator("table.claims tbody tr:visible").evaluate_all(
+            "rows => rows.map(row => row.id)"
+        )
+    )
 
 
 def lines_of(page: Any) -> int:
@@ -70,20 +88,22 @@ def lines_of(page: Any) -> int:
 
 
 def curves_of(rows: pd.DataFrame, model: str, *, whole: bool = False) -> int:
-    """Curves in the atlas of models whose name begins so, or is so: one a quantity, instrument and source."""
+    """Curves in the atlas of models whose name begins so, or is so: one a quantity, instrument and
+    source."""
     mine = rows["model_id"] == model if whole else rows["model_id"].str.startswith(model)
     return len(rows[mine].drop_duplicates([*atlas.MODEL, "quantity"]))
 
 
 def point_at(page: Any, number: int) -> tuple[float, float]:
-    """Where a point of the first line that is shown stands on the screen; the pointer is moved there."""
+    """Where a point of the first line that is shown stands on the screen; the pointer is moved
+    there."""
     place = page.locator(LINES).first.evaluate(
         """(line, i) => {
           const pair = line.firstElementChild.getAttribute("d").slice(1).split("L")[i].split(",").map(Number);
           line.scrollIntoView({ block: "center" });
           const at = new DOMPoint(...pair).matrixTransform(line.getScreenCTM());
           return [at.x, at.y];
-        }""",
+        }""",  # noqa: E501
         number,
     )
     page.mouse.move(*place)
@@ -95,7 +115,9 @@ def status(page: Any) -> str:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_open_from_disk_and_are_no_wider_than_a_phone(opened: Any, out: Path, name: str) -> None:
+def test_pages_open_from_disk_and_are_no_wider_than_a_phone(
+    opened: Any, out: Path, name: str
+) -> None:
     assert opened(out / name).title()
     assert opened(out / name, width=390).evaluate("document.documentElement.scrollWidth") <= 390
 
@@ -116,10 +138,16 @@ def test_the_verdict_table_sorts(opened: Any, out: Path) -> None:
     heading = page.get_by_role("columnheader", name="claim")
     assert heading.get_attribute("aria-sort") == "ascending"
     heading.get_by_role("button").click()
-    assert ids(page) == ["C05", "C04", "C03", "C02", "C01"] and heading.get_attribute("aria-sort") == "descending"
+    assert (
+        ids(page) == ["C05", "C04", "C03", "C02", "C01"]
+        and heading.get_attribute("aria-sort") == "descending"
+    )
     page.get_by_role("columnheader", name="on the study’s own files").get_by_role("button").focus()
     page.keyboard.press("Enter")
-    assert ids(page) == ["C01", "C02", "C03", "C04", "C05"] and heading.get_attribute("aria-sort") is None
+    assert (
+        ids(page) == ["C01", "C02", "C03", "C04", "C05"]
+        and heading.get_attribute("aria-sort") is None
+    )
     page.get_by_label("Sort by").select_option("models / labs")
     assert set(ids(page)) == {"C01", "C02", "C03", "C04", "C05"}
 
@@ -142,7 +170,9 @@ def test_figures_are_seen_whole_and_verdicts_stand_below_one_another_on_a_phone(
     opened: Any, out: Path, width: int
 ) -> None:
     page = opened(out / "c03" / "index.html", width)
-    ends = page.locator("figure svg").evaluate_all("all => all.map(svg => svg.getBoundingClientRect().right)")
+    ends = page.locator("figure svg").evaluate_all(
+        "all => all.map(svg => svg.getBoundingClientRect().right)"
+    )
     assert ends and max(ends) <= width
     cells = page.locator("table.stacked tbody tr").first.locator("td")
     assert len({cell["x"] for cell in (cells.nth(i).bounding_box() for i in range(3))}) == 1
@@ -162,7 +192,9 @@ def test_links_of_the_bundle_lead_within_it_and_it_holds_the_atlas(opened: Any, 
     assert page.evaluate("location.hash") == "#c03"
     assert abs(page.locator("#c03").bounding_box()["y"]) < 900
     page.locator("iframe.atlas").scroll_into_view_if_needed()
-    page.frame_locator("iframe.atlas").locator("#atlas[data-ready]").wait_for(state="attached", timeout=30_000)
+    page.frame_locator("iframe.atlas").locator("#atlas[data-ready]").wait_for(
+        state="attached", timeout=30_000
+    )
 
 
 def test_labs_of_the_atlas_are_chosen_with_the_keyboard_alone(opened: Any, shipped: Path) -> None:
@@ -193,7 +225,9 @@ def test_the_atlas_is_searched_by_lab_and_family_and_its_address_keeps_the_choic
     assert lines_of(page) == bloom and page.get_by_label("Search").input_value() == words
 
 
-def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(opened: Any, shipped: Path) -> None:
+def test_a_point_says_what_it_is_and_its_model_stands_out_in_every_panel(
+    opened: Any, shipped: Path
+) -> None:
     page = opened(shipped)
     page.get_by_role("button", name="No lab").click()
     page.get_by_label("TII", exact=True).check()
@@ -222,16 +256,25 @@ def test_one_model_is_chosen_by_a_click_or_from_the_list_and_let_go_by_the_keybo
     seen = page.locator(LINES).evaluate_all(
         "all => all.map(line => [line.dataset.model, !line.classList.contains('faded')])"
     )
-    assert len({model for model, _ in seen}) == atlas.FIRST and all((model == name) == bright for model, bright in seen)
+    assert len({model for model, _ in seen}) == atlas.FIRST and all(
+        (model == name) == bright for model, bright in seen
+    )
     page.keyboard.press("Escape")
-    assert page.get_by_label("Model", exact=True).input_value() == "" and page.locator(".faded").count() == 0
+    assert (
+        page.get_by_label("Model", exact=True).input_value() == ""
+        and page.locator(".faded").count() == 0
+    )
     page.get_by_label("Model", exact=True).select_option("tiiuae/falcon-7b")
     assert "Chosen model: tiiuae/falcon-7b." in status(page)
-    assert page.locator(f"{LINES}:not(.faded)").count() == curves_of(rows_of_atlas, "tiiuae/falcon-7b", whole=True)
+    assert page.locator(f"{LINES}:not(.faded)").count() == curves_of(
+        rows_of_atlas, "tiiuae/falcon-7b", whole=True
+    )
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_six_models_are_named_and_drawn_with_scripts_and_without(browser: Any, shipped: Path, scripts: bool) -> None:
+def test_six_models_are_named_and_drawn_with_scripts_and_without(
+    browser: Any, shipped: Path, scripts: bool
+) -> None:
     context = browser.new_context(java_script_enabled=scripts, offline=True)
     page = context.new_page()
     page.goto(shipped.as_uri())
@@ -248,7 +291,10 @@ def test_the_whole_range_of_gains_is_drawn_on_demand(opened: Any, shipped: Path)
     leaving, key = page.locator(".leaving:visible"), page.locator("#key li:visible")
     assert leaving.count() > 0 and page.locator("[data-span]:visible").count() == 1
     page.get_by_label("Whole range of gains").check()
-    assert leaving.count() == 0 and page.locator("[data-span]:visible").get_attribute("data-span") == "whole"
+    assert (
+        leaving.count() == 0
+        and page.locator("[data-span]:visible").get_attribute("data-span") == "whole"
+    )
     assert key.count() == atlas.FIRST
     page.get_by_role("button", name="All labs").click()
     assert key.count() == 0, "more models than the key names"

@@ -1,4 +1,5 @@
-"""Colours of figures: told apart by people who see red or green poorly, and seen on a light and on a dark page."""
+"""Colours of figures: told apart by people who see red or green poorly, and seen on a light and on
+a dark page."""
 
 from __future__ import annotations
 
@@ -15,10 +16,18 @@ from thermostats.plots.svg import DARK_PAPER, PAPER, contrast, dark, drawn
 SEES = {
     "all colours": np.eye(3),
     "no green": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
     ),
     "no red": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
     ),
 }
 """Machado, Oliveira and Fernandes 2009 (doi:10.1109/TVCG.2009.113), severity 1, on linear RGB."""
@@ -28,7 +37,10 @@ LABS = [known.color.lower() for known in HERITAGES.values()]
 
 def lines() -> list[str]:
     with house_style():
-        return [f"#{color.lower().lstrip('#')}" for color in mpl.rcParams["axes.prop_cycle"].by_key()["color"]]
+        return [
+            f"#{color.lower().lstrip('#')}"
+            for color in mpl.rcParams["axes.prop_cycle"].by_key()["color"]
+        ]
 
 
 def cie_lab(color: str, sees: np.ndarray) -> np.ndarray:
@@ -40,7 +52,10 @@ def cie_lab(color: str, sees: np.ndarray) -> np.ndarray:
 
 
 def nearest(colors: list[str], sees: np.ndarray) -> float:
-    return min(float(np.linalg.norm(cie_lab(a, sees) - cie_lab(b, sees))) for a, b in combinations(colors, 2))
+    return min(
+        float(np.linalg.norm(cie_lab(a, sees) - cie_lab(b, sees)))
+        for a, b in combinations(colors, 2)
+    )
 
 
 @pytest.mark.parametrize("sees", SEES.values(), ids=SEES)

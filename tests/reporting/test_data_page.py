@@ -15,13 +15,17 @@ from thermostats.tables.schemas import TABLES
 SHIPPED = store.shipped("data")
 
 
-def test_a_report_on_a_store_lists_both_layers_and_copies_what_lies_elsewhere(tmp_path: Path) -> None:
+def test_a_report_on_a_store_lists_both_layers_and_copies_what_lies_elsewhere(
+    tmp_path: Path,
+) -> None:
     join(table("models", model()), data=tmp_path / "mine")
     layout = Layout(tmp_path / "report", tmp_path / "mine", ())
     names = [listed.name for listed in layout.tables]
     assert names[0] == "mine/models.csv"
     assert "report/package/models.csv" in names
-    assert len(names) == len(set(names)) == 2 + sum(len(own_files(name, SHIPPED)) for name in TABLES)
+    assert (
+        len(names) == len(set(names)) == 2 + sum(len(own_files(name, SHIPPED)) for name in TABLES)
+    )
     copies = layout.copies()
     assert copies["package/models.csv"] == (SHIPPED / "models.csv").read_bytes()
     assert "mine/models.csv" not in copies

@@ -20,7 +20,9 @@ from thermostats.tables import folders
 
 
 def entry(claim: str, verdict: str = "supported") -> Entry:
-    finding = Finding(f"{claim}.share", "share", verdict, "So.", sample=Sample(n_models=48, n_groups=16))
+    finding = Finding(
+        f"{claim}.share", "share", verdict, "So.", sample=Sample(n_models=48, n_groups=16)
+    )
     return Entry(claim, Claim(claim, f"Title of {claim}", "", "", ""), (finding,))
 
 
@@ -35,23 +37,36 @@ def test_each_group_has_its_own_summary() -> None:
 
 
 def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
-    """Of the first finding alone; the controlled study is no new measurement of it, nor is what needs measurement."""
-    of_set = {"published": "inconclusive", "pooled": "supported", "external": "supported", "nursery": "not supported"}
+    """Of the first finding alone; the controlled study is no new measurement of it, nor is what
+    needs measurement."""
+    of_set = {
+        "published": "inconclusive",
+        "pooled": "supported",
+        "external": "supported",
+        "nursery": "not supported",
+    }
     first = entry("C03").findings[0]
-    findings = [replace(first, id="C03.sign", sample=Sample(name), verdict=verdict) for name, verdict in of_set.items()]
+    findings = [
+        replace(first, id="C03.sign", sample=Sample(name), verdict=verdict)
+        for name, verdict in of_set.items()
+    ]
     further = [replace(each, id="C03.second", verdict="not supported") for each in findings]
     changed = replace(entry("C03"), findings=(*findings, *further))
     same = [replace(each, verdict="inconclusive") for each in findings[:2]]
     same += [replace(first, id="C03.sign", sample=Sample("measured"), verdict="needs measurement")]
     text = index_text([changed, replace(entry("C04"), findings=tuple(same))], {})
-    lines = text.partition("Where new measurements change a verdict")[2].partition("\n\n\n")[0].splitlines()
+    lines = (
+        text.partition("Where new measurements change a verdict")[2]
+        .partition("\n\n\n")[0]
+        .splitlines()
+    )
     assert [line for line in lines if line.startswith("- ")] == [
         "- [C03](c03/index.md): inconclusive on the study’s files, supported on external and pooled"
     ]
     assert "Where new measurements" not in index_text([entry("C04")], {})
 
 
-NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance|slope|estimate|share|coefficient"
+NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance|slope|estimate|share|coefficient"  # noqa: E501
 
 
 def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> None:
@@ -74,7 +89,10 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
     assert report(**workplace, processes=1).ok
     index = (workplace["out"] / "index.md").read_text(encoding="utf-8")
     assert "A 2026 preprint" not in index and "study’s own result files" not in index
-    assert "1 claim put to the test" in index and "belongs to the author of its script, and so does its rule" in index
+    assert (
+        "1 claim put to the test" in index
+        and "belongs to the author of its script, and so does its rule" in index
+    )
     assert "No verdict that leads a page rests on more than 1 model or 1 lab" in index
     write_analysis(workplace["analyses"], "U02", "TII", p=0.04)
     assert report(**workplace, processes=1).ok
@@ -82,5 +100,7 @@ def test_a_report_of_own_claims_says_nothing_of_the_study(tmp_path: Path) -> Non
     assert "Of 2 claims put to the test, 2 came out as supported" in both
     assert "belong to the authors of their scripts, and so do their rules" in both
     page = (workplace["out"] / "u01" / "index.md").read_text(encoding="utf-8")
-    assert not re.search("fixed before its test was run|own figures were known|Source in the study|python anal", page)
+    assert not re.search(
+        "fixed before its test was run|own figures were known|Source in the study|python anal", page
+    )
     assert "thermostats report U01 --analyses ANALYSES --data DATA --out REPORT" in page

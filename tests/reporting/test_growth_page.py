@@ -1,4 +1,5 @@
-"""The page that weighs claims: each sentence follows the verdict that it links to, and its numbers are computed."""
+"""The page that weighs claims: each sentence follows the verdict that it links to, and its numbers
+are computed."""
 
 from __future__ import annotations
 
@@ -17,7 +18,11 @@ from thermostats.studies.delia2026 import growth
 
 SENTENCES = [sentence for part in growth.WORDS["part"] for sentence in part["sentence"]]
 ASKED = [sentence for sentence in SENTENCES if "finding" in sentence]
-COMPUTED = {"guesses": ("family", "lab", "mean", "shape"), "norms": ("one", "several"), "at_will": ("moved", "unmoved")}
+COMPUTED = {
+    "guesses": ("family", "lab", "mean", "shape"),
+    "norms": ("one", "several"),
+    "at_will": ("moved", "unmoved"),
+}
 MOST_WORDS = 650
 """What stands on one screen of 1280 × 1600."""
 
@@ -25,17 +30,28 @@ MOST_WORDS = 650
 def finding(sentence: dict[str, str], verdict: str) -> Finding:
     head = Estimate(0.4321, 0.4009, 0.4703)
     sample = Sample(sentence["evidence"])
-    return Finding(sentence["finding"], "ratio, corpus: one; the strongest", verdict, "", headline=head, sample=sample)
+    return Finding(
+        sentence["finding"],
+        "ratio, corpus: one; the strongest",
+        verdict,
+        "",
+        headline=head,
+        sample=sample,
+    )
 
 
 def page(verdict: str) -> str:
-    return growth.files([finding(sentence, verdict) for sentence in ASKED], shipped_tables())["growth.md"].decode()
+    return growth.files([finding(sentence, verdict) for sentence in ASKED], shipped_tables())[
+        "growth.md"
+    ].decode()
 
 
 def test_there_is_a_sentence_for_every_verdict_and_none_has_a_number_typed_in() -> None:
     assert {"H01", "C04", "C21", "C22", "N01", "N02", "N03"} <= set(growth.claims())
     for sentence in SENTENCES:
-        cases = COMPUTED[sentence["computed"]] if "computed" in sentence else (SUPPORTED, AGAINST, OPEN)
+        cases = (
+            COMPUTED[sentence["computed"]] if "computed" in sentence else (SUPPORTED, AGAINST, OPEN)
+        )
         said = [sentence[case] for case in cases]
         assert len(set(said)) == len(said) and sentence["changes"]
         for words in [*said, sentence["changes"]]:
@@ -49,7 +65,9 @@ def test_each_sentence_is_that_of_its_verdict(verdict: str) -> None:
     assert len(text.split()) <= MOST_WORDS
     for sentence in ASKED:
         claim = sentence["finding"][:3]
-        [line] = [line for line in text.splitlines() if line.startswith(f"- **{sentence['about']}.**")]
+        [line] = [
+            line for line in text.splitlines() if line.startswith(f"- **{sentence['about']}.**")
+        ]
         begins = re.split(r"\{\{", sentence[verdict])[0]
         assert line.startswith(f"- **{sentence['about']}.** {begins}")
         assert f"([{claim}]({claim.lower()}/index.md): {verdict})" in line
@@ -68,13 +86,28 @@ def test_what_is_not_there_is_named_and_what_is_not_measured_left_out() -> None:
 
 def test_the_best_guess_is_that_of_least_error_when_a_model_is_left_out() -> None:
     rng = np.random.default_rng(1)
-    rows = pd.DataFrame({"heritage": np.repeat(["a", "b", "c"], 6), "family": np.repeat(list("uvwxyz"), 3)})
-    rows = rows.assign(model_id=[f"m{i}" for i in rows.index], n_layers=rng.integers(6, 60, 18), d_model=768, rho=0.1)
-    rows = rows.assign(rho=rng.uniform(0.05, 0.4, 18), n_params_nonembedding=rng.uniform(1e7, 1e10, 18))
+    rows = pd.DataFrame(
+        {"heritage": np.repeat(["a", "b", "c"], 6), "family": np.repeat(list("uvwxyz"), 3)}
+    )
+    rows = rows.assign(
+        model_id=[f"m{i}" for i in rows.index],
+        n_layers=rng.integers(6, 60, 18),
+        d_model=768,
+        rho=0.1,
+    )
+    rows = rows.assign(
+        rho=rng.uniform(0.05, 0.4, 18), n_params_nonembedding=rng.uniform(1e7, 1e10, 18)
+    )
     levels = dict(zip("uvwxyz", (-0.3, 0.2, 0.0, 0.5, -0.6, 0.1), strict=True))
-    by_family = growth.guesses(rows.assign(log_gain=rows["family"].map(levels) + rng.normal(0, 0.01, 18)))
+    by_family = growth.guesses(
+        rows.assign(log_gain=rows["family"].map(levels) + rng.normal(0, 0.01, 18))
+    )
     assert growth.best_guess(by_family)[0] == "family"
-    z = np.log(np.column_stack([rows["n_layers"] / rows["d_model"], rows["rho"], rows["n_params_nonembedding"]]))
+    z = np.log(
+        np.column_stack(
+            [rows["n_layers"] / rows["d_model"], rows["rho"], rows["n_params_nonembedding"]]
+        )
+    )
     line = rows.assign(log_gain=z @ [0.3, -0.1, 0.02] + rng.normal(0, 0.01, 18))
     guessed = growth.guesses(line)
     case, errors = growth.best_guess(guessed)
@@ -86,7 +119,9 @@ def test_the_best_guess_is_that_of_least_error_when_a_model_is_left_out() -> Non
         beta = np.linalg.lstsq(x[left], line["log_gain"].to_numpy()[left], rcond=None)[0]
         others.append(x[i] @ beta)
     np.testing.assert_allclose(guessed["by_shape"], others, rtol=1e-9)
-    assert errors["shape"] == pytest.approx(np.sqrt(np.mean((np.array(others) - line["log_gain"]) ** 2)))
+    assert errors["shape"] == pytest.approx(
+        np.sqrt(np.mean((np.array(others) - line["log_gain"]) ** 2))
+    )
     alone = rows.assign(log_gain=0.0, family=[*rows["family"][:-1], "only"])
     assert len(growth.guesses(alone)) == 17
 

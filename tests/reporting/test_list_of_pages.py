@@ -1,4 +1,5 @@
-"""The list of pages about all claims: what it names is there, and no page is there that it lacks."""
+"""The list of pages about all claims: what it names is there, and no page is there that it
+lacks."""
 
 import ast
 from pathlib import Path

@@ -72,44 +72,69 @@ def read(path: Path) -> str:
 def test_pages_stand_alone(out: Path, name: str) -> None:
     text = re.sub(r'srcdoc="[^"]*"', "", read(out / name))
     page = Page(text)
-    links = [value or "" for _, attributes in page.tags for key, value in attributes.items() if key in {"href", "src"}]
+    links = [
+        value or ""
+        for _, attributes in page.tags
+        for key, value in attributes.items()
+        if key in {"href", "src"}
+    ]
     assert not [link for link in links if re.match(r"(https?:)?//|javascript:", link)]
     assert "@import" not in text and not re.search(r"url\((?!#)", text)
-    assert not [tag for tag, attributes in page.tags if tag in {"link", "img"} or "src" in attributes]
+    assert not [
+        tag for tag, attributes in page.tags if tag in {"link", "img"} or "src" in attributes
+    ]
     ids = {attributes["id"] for _, attributes in page.tags if "id" in attributes}
     for _, attributes in page.tags:
         for key in ("href", "xlink:href"):
             link = attributes.get(key) or "#" + next(iter(ids))
             path, _, fragment = link.partition("#")
             beside = (out / name).parent.joinpath(path)
-            assert fragment in ids if not path else link.startswith("data:text/csv") or beside.is_file(), link
+            assert (
+                fragment in ids
+                if not path
+                else link.startswith("data:text/csv") or beside.is_file()
+            ), link
     assert set(re.findall(r"url\(#([^)]*)\)", text)) <= ids
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_pages_can_be_read_aloud(out: Path, name: str) -> None:
     page = Page(read(out / name))
-    figures = [attributes for tag, attributes in page.tags if tag == "svg" and attributes.get("class") != "icon"]
+    figures = [
+        attributes
+        for tag, attributes in page.tags
+        if tag == "svg" and attributes.get("class") != "icon"
+    ]
     assert all(attributes["role"] == "img" and attributes["aria-label"] for attributes in figures)
     assert all(attributes.get("scope") for tag, attributes in page.tags if tag == "th")
     assert [attributes["lang"] for tag, attributes in page.tags if tag == "html"] == ["en"]
     ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
     assert len(ids) == len(set(ids))
     assert len([tag for tag, _ in page.tags if tag == "main"]) == 1
-    regions = [attributes["aria-label"] for _, attributes in page.tags if attributes.get("role") == "region"]
+    regions = [
+        attributes["aria-label"]
+        for _, attributes in page.tags
+        if attributes.get("role") == "region"
+    ]
     assert len(regions) == len(set(regions))
 
 
 @pytest.mark.parametrize("name", [*ALONE, "figures.html"])
-def test_a_page_defines_each_shape_once_and_runs_no_script_but_its_own(out: Path, name: str) -> None:
+def test_a_page_defines_each_shape_once_and_runs_no_script_but_its_own(
+    out: Path, name: str
+) -> None:
     text = read(out / name)
     used = set(re.findall(r'<use [^>]*href="#([^"]+)"', text))
     defined = re.findall(r'<(?:path|g|symbol) id="([^"]+)"', text)
     assert used <= set(defined) and len(defined) == len(set(defined))
     (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
-    allowed = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    assert re.search(r"script-src ([^;]*);", policy)[1] == (" ".join(f"'sha256-{a}'" for a in allowed) or "'none'")
+    allowed = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts
+    ]
+    assert re.search(r"script-src ([^;]*);", policy)[1] == (
+        " ".join(f"'sha256-{a}'" for a in allowed) or "'none'"
+    )
     assert "default-src 'none'" in policy
 
 
@@ -120,7 +145,9 @@ def test_a_hostile_name_is_shown_as_it_is(out: Path) -> None:
     for name in PAGES:
         text = read(out / name)
         assert "<script>alert" not in text and "<b>|" not in text
-        assert sum(tag == "script" for tag, _ in Page(text).tags) == (name in {"index.html", "thermostats-report.html"})
+        assert sum(tag == "script" for tag, _ in Page(text).tags) == (
+            name in {"index.html", "thermostats-report.html"}
+        )
     assert "&lt;script&gt;" in read(out / "index.html")
     assert "<script" not in read(out / "c02" / "figure.svg")
 
@@ -146,9 +173,16 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
         index, page = read(workplace["out"] / name), read(workplace["out"] / "c02" / name)
         assert "rules of C02 have changed" in index and "inconclusive (too little data)" in index
         assert "on the study’s own files" in index and "on all evidence" in index
-        assert "rules of 1 finding were tried in simulated worlds" in index and "at most about 0.1 of" in index
+        assert (
+            "rules of 1 finding were tried in simulated worlds" in index
+            and "at most about 0.1 of" in index
+        )
         assert "changed after its test was first run" in page and "Before, it was wrong." in page
-        assert "inconclusive (too little data)" in page and "It was tried." in page and "no effect at all" in page
+        assert (
+            "inconclusive (too little data)" in page
+            and "It was tried." in page
+            and "no effect at all" in page
+        )
     assert (workplace["out"] / "c02" / "worlds.csv").is_file()
 
 
@@ -160,7 +194,7 @@ WORLDS = pd.DataFrame(
         "bound_05": [0.1], "bound_01": [0.01], "bound_001": [0.001],
     }
 )
-"""
+"""  # noqa: E501
 
 
 CLAIM = Claim(
@@ -170,21 +204,33 @@ CLAIM = Claim(
     estimand="mean",
     rule="Above 0.",
     basis=Basis("here"),
-    meanings=Meanings(settles={"hangs on one unit": "More labs.", "not supported": "Another rule."}),
+    meanings=Meanings(
+        settles={"hangs on one unit": "More labs.", "not supported": "Another rule."}
+    ),
 )
 
 
-MADE_OF = {"inputs": "0", "script": "1", "package": "2", "selections": 1, "machine": {"python": "3"}}
+MADE_OF = {
+    "inputs": "0",
+    "script": "1",
+    "package": "2",
+    "selections": 1,
+    "machine": {"python": "3"},
+}
 
 
 def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[str, bytes]:
     """Files of a claim with these findings, some of which are drawn."""
-    made = [Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)]
+    made = [
+        Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)
+    ]
     return claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
 def test_what_holds_whatever_was_measured_comes_before_the_verdict() -> None:
-    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""})
+    found = from_columns(
+        {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
+    )
     made, guide = [Made(found, b"", (), {})], "docs/explanation/properties.md"
     with_it, without = (
         claim_files(replace(CLAIM, exact=exact), made, "c01.py", MADE_OF)["c01/index.md"].decode()
@@ -197,13 +243,22 @@ def test_what_holds_whatever_was_measured_comes_before_the_verdict() -> None:
 
 
 def test_what_identifies_an_estimand_is_folded_first_among_the_details() -> None:
-    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""})
+    found = from_columns(
+        {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
+    )
     made = claim_files(
-        replace(CLAIM, identification="Not causal, if so."), [Made(found, b"", (), {})], "c01.py", MADE_OF
+        replace(CLAIM, identification="Not causal, if so."),
+        [Made(found, b"", (), {})],
+        "c01.py",
+        MADE_OF,
     )
     text = made["c01/index.md"].decode()
-    page = html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode()
-    folded = re.search(r'id="c01-details".*?<details id="c01-identification">(.*?)</details>', page, re.DOTALL)
+    page = html(
+        render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False
+    ).decode()
+    folded = re.search(
+        r'id="c01-details".*?<details id="c01-identification">(.*?)</details>', page, re.DOTALL
+    )
     assert folded and "Not causal, if so." in folded[1] and "<details" not in folded[1]
     kept = read_entry(made["c01/findings.json"]).claim
     assert kept is not None and kept.identification == "Not causal, if so."
@@ -213,19 +268,31 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
     """A claim's page, HTML and Markdown, with so many published figures and a finding a rule."""
     published = {f"figure {i}": 1.0 for i in range(figures)}
     reproduced = {name: 2.0 if i < wrong else 1.0 for i, name in enumerate(published)}
-    found: dict[str, Any] = {"verdict": "supported", "plain": "It is.", "n_models": 3, "n_heritages": 2, **fields}
+    found: dict[str, Any] = {
+        "verdict": "supported",
+        "plain": "It is.",
+        "n_models": 3,
+        "n_heritages": 2,
+        **fields,
+    }
     first, *others = [
-        from_columns({"id": f"C01.{i}", "estimand": f"mean {i}", "rule": rule, "estimate": None, **found})
+        from_columns(
+            {"id": f"C01.{i}", "estimand": f"mean {i}", "rule": rule, "estimate": None, **found}
+        )
         for i, rule in enumerate(rules or ("",))
     ]
     first = replace(first, audit=Audit(published, reproduced))
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False).decode(), text
+    return html(
+        render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False
+    ).decode(), text
 
 
 @pytest.mark.parametrize(("figures", "wrong", "open_rows"), [(12, 2, 12), (13, 2, 2), (13, 0, 0)])
-def test_long_comparisons_show_what_does_not_agree_and_fold_the_rest(figures: int, wrong: int, open_rows: int) -> None:
+def test_long_comparisons_show_what_does_not_agree_and_fold_the_rest(
+    figures: int, wrong: int, open_rows: int
+) -> None:
     page, _ = made_by_hand(figures, wrong)
     shown = page.partition("<details")[0]
     assert len(re.findall(r"<td>figure \d+", shown)) == open_rows
@@ -247,7 +314,8 @@ PARTS = (
     "More labs.",
     "Another rule.",
 )
-"""Of what a page may say, by branch; "As computed." stands for the rule's sentence, the next two for the claim's."""
+"""Of what a page may say, by branch; "As computed." stands for the rule's sentence, the next two
+for the claim's."""
 
 
 @pytest.mark.parametrize(
@@ -265,7 +333,9 @@ PARTS = (
         (TURNED | {"verdict": "not supported", "above": 0.5}, [7]),
     ],
 )
-def test_what_would_settle_it_says_no_more_than_was_computed(finding: dict[str, Any], expected: list[int]) -> None:
+def test_what_would_settle_it_says_no_more_than_was_computed(
+    finding: dict[str, Any], expected: list[int]
+) -> None:
     text = settled(made_by_hand(0, 0, **finding)[1])
     assert [part for part in PARTS if part in text] == [PARTS[i] for i in expected]
 
@@ -277,7 +347,12 @@ def settled(page: str) -> str:
 
 
 def test_what_lacks_measurement_names_the_command_where_the_claim_says_what_it_reads() -> None:
-    values = {"id": "C01.mean", "estimand": "mean", "plain": "It is.", "verdict": "needs measurement"}
+    values = {
+        "id": "C01.mean",
+        "estimand": "mean",
+        "plain": "It is.",
+        "verdict": "needs measurement",
+    }
     finding = from_columns(values | {"evidence": "published"})
     told = {}
     for measures in ((), ("gains",)):
@@ -292,13 +367,18 @@ def test_what_lacks_measurement_names_the_command_where_the_claim_says_what_it_r
 def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name: str) -> None:
     text = read(out / name)
     head, _, details = text.partition(f'id="{name[:3]}-details"')
-    said = [head.index(part) for part in ('class="verdict', "Claimed.", "Found.", "What would settle it.", ">Why</h2>")]
+    said = [
+        head.index(part)
+        for part in ('class="verdict', "Claimed.", "Found.", "What would settle it.", ">Why</h2>")
+    ]
     assert said == sorted(said)
     assert head.index("<figure>") < said[1] or name.startswith("c03")
     assert "<details" not in head.partition(">Why</h2>")[0]
     after = details.partition("</h2>")[2]
     assert after.lstrip().startswith("<details") and not re.search(r"<h[3-6]", after)
-    targets = re.findall(r'<a href="#([^"]+)">(?:Why|Robustness|Published figures|Details)</a>', head)
+    targets = re.findall(
+        r'<a href="#([^"]+)">(?:Why|Robustness|Published figures|Details)</a>', head
+    )
     assert len(targets) >= 3 and all(f'id="{target}"' in text for target in targets)
 
 
@@ -307,7 +387,10 @@ def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name
     [
         ("ȳ_i ~ N(m_i, 1)", "<i>y\u0304</i><sub>i</sub> ~ <i>N</i>(<i>m</i><sub>i</sub>, 1)"),
         ("f_i,heritage", "<i>f</i><sub>i, <span>heritage</span></sub>"),
-        ("log_gain_i = b_1 z_1i", "log gain<sub>i</sub> = <i>b</i><sub>1</sub> <i>z</i><sub>1i</sub>"),
+        (
+            "log_gain_i = b_1 z_1i",
+            "log gain<sub>i</sub> = <i>b</i><sub>1</sub> <i>z</i><sub>1i</sub>",
+        ),
         ("log_d_h > 0, mean of it", "log <i>d</i><sub>h</sub> &gt; 0, mean of it"),
     ],
 )
@@ -318,9 +401,22 @@ def test_equations_are_set(written: str, set_as: str) -> None:
 @pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])
 def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> None:
     text = read(out / name)
-    headings = ("Model and data", "Priors", "Diagnostics", "Posterior of", "5 checks", "Sensitivity", "1 further table")
+    headings = (
+        "Model and data",
+        "Priors",
+        "Diagnostics",
+        "Posterior of",
+        "5 checks",
+        "Sensitivity",
+        "1 further table",
+    )
     pattern = r"^#### (.*)$" if name.endswith(".md") else r"<summary>([^<]*)</summary>"
-    found = [word for heading in re.findall(pattern, text, re.M) for word in headings if heading.startswith(word)]
+    found = [
+        word
+        for heading in re.findall(pattern, text, re.M)
+        for word in headings
+        if heading.startswith(word)
+    ]
     assert found == list(headings)
     expected = (
         "94% equal-tailed interval",
@@ -341,24 +437,51 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
     assert (out / "c03" / "posterior-prior-to-posterior.svg").is_file()
 
 
-def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_open_verdict() -> None:
+def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_open_verdict() -> (
+    None
+):
     by = SimpleNamespace(classical="not supported", verdict="not supported")
-    posterior = SimpleNamespace(conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True))
-    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "plain": "It is.", "rule": ""})
+    posterior = SimpleNamespace(
+        conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True)
+    )
+    found = from_columns(
+        {
+            "id": "C01.a",
+            "estimand": "mean",
+            "verdict": "inconclusive",
+            "plain": "It is.",
+            "rule": "",
+        }
+    )
     said = render.text(
-        "both.md", f=found, posterior=posterior, decisive=lambda _: "P = 0.01", is_p_value=lambda _: False
+        "both.md",
+        f=found,
+        posterior=posterior,
+        decisive=lambda _: "P = 0.01",
+        is_p_value=lambda _: False,
     )
     assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
     assert "decides;" not in said and "so the verdict is “inconclusive”" in said
 
 
 def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
-    """An open finding of some level; worlds: level of 0.1, 1 and 5% of its studies, and share of them at 5%."""
+    """An open finding of some level; worlds: level of 0.1, 1 and 5% of its studies, and share of
+    them at 5%."""
     names = ("bound_001", "bound_01", "bound_05", "rate")
     rows = [dict(zip(names, world, strict=True)) for world in worlds]
-    table = pd.DataFrame(rows).assign(side="supported", box="plausible", words="errors alike", studies=1000)
-    strength = Strength(level=level, limit=table["bound_05"].min(), p="≤ .05", leans="supported", unit="EleutherAI")
-    values = {"id": "C01.a", "estimand": "mean", "verdict": "inconclusive", "reason": "undecided", "plain": "Open."}
+    table = pd.DataFrame(rows).assign(
+        side="supported", box="plausible", words="errors alike", studies=1000
+    )
+    strength = Strength(
+        level=level, limit=table["bound_05"].min(), p="≤ .05", leans="supported", unit="EleutherAI"
+    )
+    values = {
+        "id": "C01.a",
+        "estimand": "mean",
+        "verdict": "inconclusive",
+        "reason": "undecided",
+        "plain": "Open.",
+    }
     found = from_columns({**values, "estimate": 0.5, "n_models": 3, "n_heritages": 2})
     return replace(found, strength=strength, criterion=Criterion(settles="More.", levels=table))
 
@@ -373,15 +496,22 @@ def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
         (0.3, 0.2, 1.0, "more than 20%"),
     ],
 )
-def test_a_page_says_how_often_a_false_study_says_the_same(level: float, low: float, high: float, words: str) -> None:
+def test_a_page_says_how_often_a_false_study_says_the_same(
+    level: float, low: float, high: float, words: str
+) -> None:
     """Bounds over all worlds, each of whose shares rises with the level."""
     found = tried(level, (0.0002, 0.001, 0.002, 0.2), (0.001, 0.01, 0.03, 0.08))
     said = surely(found)
     assert said is not None and (said.side, said.low, said.high) == ("supported", low, high)
     page = files_of(found)["c01/index.md"].decode()
     line = page.partition("- **How surely.** ")[2].partition("\n")[0]
-    assert f", {words} would say it as clearly" in line and ("(errors alike)" in line) is (level <= 0.05)
-    assert "below a level of 0.002, where at most 5% would" in line and "a quarter of that without EleutherAI" in line
+    assert f", {words} would say it as clearly" in line and ("(errors alike)" in line) is (
+        level <= 0.05
+    )
+    assert (
+        "below a level of 0.002, where at most 5% would" in line
+        and "a quarter of that without EleutherAI" in line
+    )
     assert ("At 5% alone it would be given" in line) is (level <= 0.05)
     assert ("For “supported” a level of 0.002 stands in place of 5%" in page) is True
 
@@ -394,9 +524,12 @@ def test_a_share_that_was_never_seen_is_none_and_an_untried_rule_says_nothing() 
 
 
 def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
-    """Verdicts on both sets, how surely, the limit, what would settle it; its parts are no further findings."""
+    """Verdicts on both sets, how surely, the limit, what would settle it; its parts are no further
+    findings."""
     part = tried(0.3, (0.0002, 0.001, 0.002, 0.2))
-    hangs = Strength(leans="supported", unit="EleutherAI", level=0.01, limit=0.02, provisional="few")
+    hangs = Strength(
+        leans="supported", unit="EleutherAI", level=0.01, limit=0.02, provisional="few"
+    )
     pooled = replace(
         part,
         reason="hangs on one unit",
@@ -405,10 +538,18 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
         criterion=Criterion(),
     )
     part = replace(part, sample=Sample("published", "", 20, 3))
-    whole = replace(part, id="C01.whole", criterion=Criterion(parts=("C01.a",)), strength=Strength(), sample=Sample())
+    whole = replace(
+        part,
+        id="C01.whole",
+        criterion=Criterion(parts=("C01.a",)),
+        strength=Strength(),
+        sample=Sample(),
+    )
     files = files_of(whole, part, replace(part, id="C01.b", estimand="other"), pooled)
     text = files["c01/index.md"].decode()
-    page = html(render.Page("c01/index.html", text), files.__getitem__, pages={}, bundled=False).decode()
+    page = html(
+        render.Page("c01/index.html", text), files.__getitem__, pages={}, bundled=False
+    ).decode()
     row = next(line for line in text.splitlines() if line.startswith("| 2. mean |"))
     cells = [cell.strip() for cell in row.split("|")]
     assert cells[2:4] == [
@@ -424,7 +565,9 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
 
 
 def test_words_of_verdicts_are_explained_on_the_page() -> None:
-    found = from_columns({"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""})
+    found = from_columns(
+        {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
+    )
     _, _, said = files_of(found)["c01/index.md"].decode().partition("### What the words mean")
     for word in ("Provisional", "Tipping point", "*box*", "Declared size", "Too little data", "α"):
         assert word in said, word
@@ -433,7 +576,9 @@ def test_words_of_verdicts_are_explained_on_the_page() -> None:
 def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:
     assert "The two differ. The test is the primary analysis" in read(out / "c04" / "index.md")
     closed = read(out / "c05" / "index.md")
-    assert "By its rule alone the posterior gives “supported”, but a check of the fit failed" in closed
+    assert (
+        "By its rule alone the posterior gives “supported”, but a check of the fit failed" in closed
+    )
     assert closed.startswith("# C05") and "**◐ inconclusive.**" in closed
 
 
@@ -447,11 +592,15 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     assert len(text) < 15_000_000
 
 
-def test_the_numbers_of_the_methods_page_are_those_of_the_code(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_numbers_of_the_methods_page_are_those_of_the_code(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from thermostats.modelling import draws
     from thermostats.reporting.build import methods_text
 
-    assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(out / "methods.md")
+    assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(
+        out / "methods.md"
+    )
     monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
     assert "below 123" in methods_text()
 
@@ -475,7 +624,9 @@ def unfolded(page: str) -> str:
 
 
 def test_what_is_unfolded_is_counted_as_a_reader_sees_it() -> None:
-    folded = "<details><summary>three</summary>no <details><summary>no</summary></details></details>"
+    folded = (
+        "<details><summary>three</summary>no <details><summary>no</summary></details></details>"
+    )
     page = f"<head>a</head>one <b>two</b>{folded} four"
     assert unfolded(page).split() == ["one", "two", "three", "four"]
 
@@ -497,14 +648,22 @@ def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(tmp_path: 
         assert 'download="table.csv"' in figure and (tmp_path / name / "table.csv").is_file()
 
 
-def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sent = render.Page("c03/index.html", read(out / "c03" / "index.md"))
     text = single(sent, lambda name: (out / name).read_bytes()).decode()
     assert "<svg" in text and "data:text/csv" in text
-    away = [href for href in re.findall(r'href="([^"]*)"', text) if not href.startswith(("#", "data:", "https:"))]
+    away = [
+        href
+        for href in re.findall(r'href="([^"]*)"', text)
+        if not href.startswith(("#", "data:", "https:"))
+    ]
     assert away == []
     monkeypatch.setattr(render, "MOST", len(text.encode()) - 1)
-    with pytest.raises(DataError, match=r"too large for one file .C03.*allowed: .*send the folder c03"):
+    with pytest.raises(
+        DataError, match=r"too large for one file .C03.*allowed: .*send the folder c03"
+    ):
         single(sent, lambda name: (out / name).read_bytes())
     with pytest.raises(UsageError, match=r"one file a claim.*thermostats report C01 --single-file"):
         report(single_file=True, out=out, check=True)

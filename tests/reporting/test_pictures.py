@@ -11,7 +11,14 @@ from thermostats.reporting.pages import index
 
 def finding(**known: Any) -> Finding:
     return from_columns(
-        {"id": "C01.mean", "estimand": "mean", "verdict": "supported", "plain": "", "estimate": None, **known}
+        {
+            "id": "C01.mean",
+            "estimand": "mean",
+            "verdict": "supported",
+            "plain": "",
+            "estimate": None,
+            **known,
+        }
     )
 
 
@@ -21,7 +28,10 @@ def finding(**known: Any) -> Finding:
         ({"estimate": 3.0, "lower": 2.0, "upper": 5.0, "above": 1.0}, (2.0, 1.0, 4.0)),
         ({"estimate": 3.0, "lower": 2.0, "upper": 5.0, "below": 1.0}, (-2.0, -4.0, -1.0)),
         ({"estimate": 0.0, "lower": 0.0, "upper": 0.5, "below": 0.1}, (0.2, -0.8, 0.2)),
-        ({"estimate": 1.2, "lower": 1.0, "upper": 1.4, "above": 1.0, "below": 3.0}, (1.0, 0.0, 2.0)),
+        (
+            {"estimate": 1.2, "lower": 1.0, "upper": 1.4, "above": 1.0, "below": 3.0},
+            (1.0, 0.0, 2.0),
+        ),
     ],
 )
 def test_one_scale_counts_half_widths_from_the_number_compared_with(
@@ -39,7 +49,9 @@ def test_one_scale_counts_half_widths_from_the_number_compared_with(
         {"estimate": 1.0, "lower": 1.0, "upper": 1.0, "above": 0.5},
     ],
 )
-def test_without_an_interval_or_a_number_to_compare_with_there_is_no_picture(known: dict[str, float]) -> None:
+def test_without_an_interval_or_a_number_to_compare_with_there_is_no_picture(
+    known: dict[str, float],
+) -> None:
     assert index.on_scale([finding(**known)]) == []
 
 

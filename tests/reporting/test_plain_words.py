@@ -10,8 +10,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 BANNED = ("told", "foretold", "begun", "beside", "said of", "what there is", "last block but one")
-BANNED += ("gives again", "give again", "come to the same", "less that of", "for want of", "stands twice")
-OF_PAGES = (*BANNED, "commoner", "goes on", "speaks of", "in the place of", "held against", "of whoever", "tell apart")
+BANNED += (
+    "gives again",
+    "give again",
+    "come to the same",
+    "less that of",
+    "for want of",
+    "stands twice",
+)
+OF_PAGES = (
+    *BANNED,
+    "commoner",
+    "goes on",
+    "speaks of",
+    "in the place of",
+    "held against",
+    "of whoever",
+    "tell apart",
+)
 """Pages have more of them: in code some of these are parts of names that rules read."""
 TEMPLATES = ROOT / "thermostats" / "reporting" / "templates"
 FILES = [*TEMPLATES.glob("*.md"), *TEMPLATES.glob("*.html"), *(ROOT / "analyses").glob("*.md")]
@@ -25,7 +41,10 @@ def in_text(words: tuple[str, ...], text: str) -> list[str]:
 
 
 def test_pages_are_in_plain_words() -> None:
-    banned = {path.relative_to(ROOT).as_posix(): in_text(OF_PAGES, path.read_text(encoding="utf-8")) for path in FILES}
+    banned = {
+        path.relative_to(ROOT).as_posix(): in_text(OF_PAGES, path.read_text(encoding="utf-8"))
+        for path in FILES
+    }
     assert {name: words for name, words in banned.items() if words} == {}
 
 
@@ -46,9 +65,18 @@ def test_messages_and_docstrings_are_in_plain_words() -> None:
 
 def test_percentages_are_spelled_one_way() -> None:
     """`95%`, without a space."""
-    strings = {path: tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline) for path in CODE}
-    said = {path: [t.string for t in tokens if t.type == tokenize.STRING] for path, tokens in strings.items()}
+    strings = {
+        path: tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+        for path in CODE
+    }
+    said = {
+        path: [t.string for t in tokens if t.type == tokenize.STRING]
+        for path, tokens in strings.items()
+    }
     said |= {path: [path.read_text("utf-8")] for path in FILES}
     assert [
-        (path.name, SPACED.findall(text)) for path, texts in said.items() for text in texts if SPACED.search(text)
+        (path.name, SPACED.findall(text))
+        for path, texts in said.items()
+        for text in texts
+        if SPACED.search(text)
     ] == []

@@ -26,7 +26,13 @@ TABLE = pd.DataFrame(
 )
 SUMMARY = pd.DataFrame(
     {
-        "quantity": ["sd_heritage", "share_scale", "share_model", "share_geometry", "share_heritage"],
+        "quantity": [
+            "sd_heritage",
+            "share_scale",
+            "share_model",
+            "share_geometry",
+            "share_heritage",
+        ],
         "median": [0.1, 0.05, 0.3, 0.2, 0.4],
         "lower": [0.0, 0.0, 0.1, 0.0, 0.1],
         "upper": [0.2, 0.3, 0.6, 0.5, 0.8],
@@ -102,7 +108,12 @@ def rows(axes: Axes) -> list[str]:
 HELPERS: dict[str, Callable[[Axes], Axes]] = {
     "scatter_labelled": lambda axes: general.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
     "gain_by_depth": lambda axes: general.gain_by_depth(
-        TABLE, axes, y="gain", lower="lower", upper="upper", curves={"bound": lambda L: 10 ** (1 / L)}
+        TABLE,
+        axes,
+        y="gain",
+        lower="lower",
+        upper="upper",
+        curves={"bound": lambda L: 10 ** (1 / L)},
     ),
     "forest": lambda axes: general.forest(
         TABLE, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0
@@ -116,7 +127,9 @@ HELPERS: dict[str, Callable[[Axes], Axes]] = {
 
 
 PICTURES = {name: (draw, TABLE) for name, draw in HELPERS.items()}
-PICTURES |= {function.__name__: (partial(function, table), table) for function, table in DRAWN.items()}
+PICTURES |= {
+    function.__name__: (partial(function, table), table) for function, table in DRAWN.items()
+}
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -149,7 +162,9 @@ def test_known_heritages_differ_in_colour_and_in_shape() -> None:
         ((3e3, 3e8), ["10⁴", "10⁵", "10⁶", "10⁷", "10⁸"]),
     ],
 )
-def test_ticks_are_plain_numbers_within_the_limits(limits: tuple[float, float], expected: list[str]) -> None:
+def test_ticks_are_plain_numbers_within_the_limits(
+    limits: tuple[float, float], expected: list[str]
+) -> None:
     axes = Figure().add_subplot()
     axes.plot(limits, limits)
     axes.set_xlim(*limits)
@@ -165,7 +180,13 @@ def test_ticks_follow_limits_that_are_set_after_the_axis_is_made() -> None:
     log_axis(axes, "y")
     axes.set_ylim(0.95, 1.4)
     ticks = [tick for tick in axes.get_yticks() if 0.95 <= tick <= 1.4]
-    assert [axes.yaxis.get_major_formatter()(tick, 0) for tick in ticks] == ["1", "1.1", "1.2", "1.3", "1.4"]
+    assert [axes.yaxis.get_major_formatter()(tick, 0) for tick in ticks] == [
+        "1",
+        "1.1",
+        "1.2",
+        "1.3",
+        "1.4",
+    ]
 
 
 def test_shares_stand_in_the_order_of_the_claim_and_other_quantities_are_left_out() -> None:
@@ -193,6 +214,8 @@ def test_an_observation_outside_its_interval_has_another_mark() -> None:
     points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in axes.collections}
     assert points["observed, inside"].tolist() == [[0.5, 0.0]]
     assert points["observed, further to the left than shown"].tolist() == [[-posterior.BEYOND, 1.0]]
-    near = posterior.posterior_predictive_panels(PREDICTIVE.assign(observed=-0.6), Figure().add_subplot())
+    near = posterior.posterior_predictive_panels(
+        PREDICTIVE.assign(observed=-0.6), Figure().add_subplot()
+    )
     points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in near.collections}
     assert points["observed, outside"][0].tolist() == pytest.approx([-0.1, 1.0])

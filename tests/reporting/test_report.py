@@ -40,7 +40,8 @@ def workplace(
 
 @pytest.fixture(scope="session")
 def report_of_two(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Folders of a report that is built, and of what is kept of its findings; tests change copies."""
+    """Folders of a report that is built, and of what is kept of its findings; tests change
+    copies."""
     places = {name: tmp_path_factory.mktemp(name) for name in ("two", "kept")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("THERMOSTATS_CACHE", str(places["kept"]))
@@ -60,7 +61,9 @@ def built(workplace: dict[str, Path], report_of_two: dict[str, Path]) -> dict[st
 
 @pytest.fixture
 def build(workplace: dict[str, Path]) -> Build:
-    return lambda *claims, **options: report(list(claims) or None, **{**workplace, "processes": 1, **options})
+    return lambda *claims, **options: report(
+        list(claims) or None, **{**workplace, "processes": 1, **options}
+    )
 
 
 def statuses(result: ReportRun) -> dict[str, str]:
@@ -78,7 +81,9 @@ def stale(result: ReportRun) -> set[str]:
 
 def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -> None:
     made = build()
-    assert statuses(made) == {"C01": "built", "C02": "built"} and str(made).startswith("C01  built\nC02  built\n")
+    assert statuses(made) == {"C01": "built", "C02": "built"} and str(made).startswith(
+        "C01  built\nC02  built\n"
+    )
     before = {path: path.stat().st_mtime_ns for path in workplace["out"].rglob("*")}
     again = build()
     assert statuses(again) == {"C01": "fresh", "C02": "fresh"}
@@ -87,14 +92,29 @@ def test_a_second_run_writes_nothing(build: Build, workplace: dict[str, Path]) -
     assert build(check=True).ok
 
 
-def test_what_is_fresh_is_known_without_reading_a_table(build: Build, built: dict[str, Path]) -> None:
-    large = ["jinja2", "matplotlib", "numpy", "pandas", "pyarrow", "pymc", "rich", "scipy", "statsmodels"]
+def test_what_is_fresh_is_known_without_reading_a_table(
+    build: Build, built: dict[str, Path]
+) -> None:
+    large = [
+        "jinja2",
+        "matplotlib",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "pymc",
+        "rich",
+        "scipy",
+        "statsmodels",
+    ]
     code = (
-        "import json, sys; from thermostats.reporting.report import report; places, large = json.load(sys.stdin)\n"
+        "import json, sys; from thermostats.reporting.report import report; places, large = "
+        "json.load(sys.stdin)\n"
         "print(report(**places).written, [name for name in large if name in sys.modules])"
     )
     asked = json.dumps([{name: str(path) for name, path in built.items()}, large])
-    done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=asked, capture_output=True, text=True, check=True
+    )
     assert (done.stdout, done.stderr) == ("() []\n", "")
 
 
@@ -108,9 +128,16 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, built: dict[str,
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "fresh"}
     pages = {"index.html", "index.md", "data.html", "data.md", "thermostats-report.html"}
-    drawn = {"atlas.html", "atlas.md", "atlas.csv", *(f"lineage.{kind}" for kind in ("html", "md", "csv", "svg"))}
+    drawn = {
+        "atlas.html",
+        "atlas.md",
+        "atlas.csv",
+        *(f"lineage.{kind}" for kind in ("html", "md", "csv", "svg")),
+    }
     written = {name.split("/")[0] for name in result.written}
-    written = {name for name in written if name.partition(".")[0] not in of_tables - {"atlas", "lineage"}}
+    written = {
+        name for name in written if name.partition(".")[0] not in of_tables - {"atlas", "lineage"}
+    }
     assert written == {"c01", "findings.csv", "MANIFEST.sha256", *pages, *drawn}
     assert len({record.tables for record in read_manifest(built["out"]).values()}) == 1
     assert build(check=True).ok
@@ -129,13 +156,23 @@ def test_two_forced_runs_give_the_same_bytes_in_one_process_or_in_several(
     first = snapshot(workplace["out"])
     assert build(force=True).written == ()
     report(**other, processes=2)
-    apart = (".seconds", "atlas", "thermostats-report", "manifest", "MANIFEST")  # the atlas is drawn in this process
+    apart = (
+        ".seconds",
+        "atlas",
+        "thermostats-report",
+        "manifest",
+        "MANIFEST",
+    )  # the atlas is drawn in this process
     assert {name: content for name, content in first.items() if not name.startswith(apart)} == {
-        name: content for name, content in snapshot(other["out"]).items() if not name.startswith(apart)
+        name: content
+        for name, content in snapshot(other["out"]).items()
+        if not name.startswith(apart)
     }
 
 
-def test_edited_and_missing_files_are_stale_and_built_again(build: Build, built: dict[str, Path]) -> None:
+def test_edited_and_missing_files_are_stale_and_built_again(
+    build: Build, built: dict[str, Path]
+) -> None:
     page, table = built["out"] / "c01" / "index.html", built["out"] / "findings.csv"
     good = page.read_bytes()
     page.write_bytes(good + b" ")
@@ -154,7 +191,15 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
     keep.write_text("not in the manifest")
     write_analysis(built["analyses"], "C01", "Meta", p=0.5)
     (built["analyses"] / "c02_gains.py").unlink()
-    assert stale(build(check=True)) == {"C01", "C02", "data", "growth", "index", "bundle", "MANIFEST.sha256"}
+    assert stale(build(check=True)) == {
+        "C01",
+        "C02",
+        "data",
+        "growth",
+        "index",
+        "bundle",
+        "MANIFEST.sha256",
+    }
     assert "c02/index.html" in build().removed
     assert list((built["out"] / "c02").iterdir()) == [keep]
     assert build(check=True).ok
@@ -162,7 +207,9 @@ def test_a_changed_script_is_stale_and_one_that_is_gone_takes_its_pages_with_it(
 
 
 @pytest.mark.slow
-def test_claims_of_another_folder_stay_in_a_report_of_some(workplace: dict[str, Path], tmp_path: Path) -> None:
+def test_claims_of_another_folder_stay_in_a_report_of_some(
+    workplace: dict[str, Path], tmp_path: Path
+) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     write_analysis(mine, "U01", "Meta")
@@ -177,7 +224,9 @@ def test_claims_of_another_folder_stay_in_a_report_of_some(workplace: dict[str, 
     assert report("C01", **workplace).written == ()
 
 
-def test_a_broken_analysis_does_not_stop_the_others(build: Build, workplace: dict[str, Path]) -> None:
+def test_a_broken_analysis_does_not_stop_the_others(
+    build: Build, workplace: dict[str, Path]
+) -> None:
     (workplace["analyses"] / "c03_broken.py").write_text("raise SystemExit(3)")
     result = build()
     assert statuses(result) == {"C01": "built", "C02": "built", "C03": "broken"}
@@ -186,7 +235,9 @@ def test_a_broken_analysis_does_not_stop_the_others(build: Build, workplace: dic
     assert statuses(build()) == {"C01": "fresh", "C02": "fresh", "C03": "broken"}
 
 
-def test_an_error_names_the_line_and_old_verdicts_are_not_shown(build: Build, built: dict[str, Path]) -> None:
+def test_an_error_names_the_line_and_old_verdicts_are_not_shown(
+    build: Build, built: dict[str, Path]
+) -> None:
     script = built["analyses"] / "c01_gains.py"
     script.write_text(script.read_text().replace("mean = ", "mean = 1 / 0 + "))
     said = str(build())
@@ -208,7 +259,11 @@ MEAN = 'float(rows["gain_block"].mean())'
         ("    return [", "    return 2 * [", "the same estimand"),
         ("CLAIM = ", "TITLE = ", "must define CLAIM"),
         ("def analyse(tables):", "def analyse(tables:", "SyntaxError"),
-        (MEAN, 'rows["gain_blok"]', "KeyError in c01_gains.py (line 18): 'gain_blok'. Next: did you mean gain_block?"),
+        (
+            MEAN,
+            'rows["gain_blok"]',
+            "KeyError in c01_gains.py (line 18): 'gain_blok'. Next: did you mean gain_block?",
+        ),
         (MEAN, 'rows[["gain_blok"]]', 'in the [columns]". Next: did you mean gain_block?'),
         (MEAN, 'rows["zzz"]', "(line 18): 'zzz' "),
     ],
@@ -220,26 +275,38 @@ def test_what_is_wrong_with_an_analysis_is_named(
     assert old in script.read_text()
     script.write_text(script.read_text().replace(old, new))
     result = build("C01")
-    assert statuses(result) == {"C01": "broken"} and said in str(result) and "c01_gains.py" in str(result)
+    assert (
+        statuses(result) == {"C01": "broken"}
+        and said in str(result)
+        and "c01_gains.py" in str(result)
+    )
     assert ("did you mean" in str(result)) == ("gain_blok" in new)
 
 
-def test_one_claim_alone_is_its_pages_and_the_index(build: Build, workplace: dict[str, Path]) -> None:
+def test_one_claim_alone_is_its_pages_and_the_index(
+    build: Build, workplace: dict[str, Path]
+) -> None:
     out = workplace["out"]
     assert statuses(build("c02")) == {"C02": "built"}
     own = {"c02/index.md", "c02/index.html", "c02/findings.json", "c02/table.csv"}
     shared = {"index.md", "index.html", "gain.svg", "findings.csv", "manifest.json"}
     assert {name for name in snapshot(out) if not name.startswith(".")} == own | shared
     index = (out / "index.md").read_text()
-    assert "not built" in index and "`thermostats report c02 --data data --analyses analyses`" in index
+    assert (
+        "not built" in index and "`thermostats report c02 --data data --analyses analyses`" in index
+    )
     pages = {name: (out / name).read_text() for name in ("index.html", "c02/index.html")}
-    assert not [name for name, page in pages.items() if "methods.html" in page or "data.html" in page]
+    assert not [
+        name for name, page in pages.items() if "methods.html" in page or "data.html" in page
+    ]
     assert build("c02").written == ()
     with pytest.raises(UsageError, match=r"C09.*C01, C02"):
         build("C09")
 
 
-def test_wrong_folders_and_a_damaged_manifest(build: Build, workplace: dict[str, Path], tmp_path: Path) -> None:
+def test_wrong_folders_and_a_damaged_manifest(
+    build: Build, workplace: dict[str, Path], tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="no such folder of analyses"):
         build(analyses=tmp_path / "nowhere")
     with pytest.raises(UsageError, match="no analyses"):
@@ -253,9 +320,15 @@ def test_checksums_verify_where_the_report_lies(build: Build, built: dict[str, P
     root = built["out"].parent
     done = verified("out/MANIFEST.sha256", root)
     assert done.returncode == 0, done.stdout
-    listed = {line.split("  ", 1)[1] for line in (built["out"] / "MANIFEST.sha256").read_text().splitlines()}
+    listed = {
+        line.split("  ", 1)[1]
+        for line in (built["out"] / "MANIFEST.sha256").read_text().splitlines()
+    }
     files = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
-    assert files - listed == {"out/MANIFEST.sha256", "out/.seconds.json", "out/.lock"} and listed <= files
+    assert (
+        files - listed == {"out/MANIFEST.sha256", "out/.seconds.json", "out/.lock"}
+        and listed <= files
+    )
     (built["out"] / "MANIFEST.sha256").write_text("")
     assert stale(build(check=True)) == {"MANIFEST.sha256"}
 
@@ -279,8 +352,15 @@ def test_a_copied_report_writes_what_differs_where_it_lies_now_and_says_so(
     assert build(out=near).written == ("MANIFEST.sha256",)
     moved = build(out=far)
     taken = {name for name in moved.written if name.startswith(("data/", "analyses/"))}
-    assert set(moved.written) - taken == {"MANIFEST.sha256", "data.md", "data.html", "thermostats-report.html"}
-    assert moved.copies == len(taken) and f"{len(taken)} of them copies of tables and analyses" in str(moved)
+    assert set(moved.written) - taken == {
+        "MANIFEST.sha256",
+        "data.md",
+        "data.html",
+        "thermostats-report.html",
+    }
+    assert moved.copies == len(
+        taken
+    ) and f"{len(taken)} of them copies of tables and analyses" in str(moved)
     assert set(statuses(moved).values()) == {"fresh"} and build(out=far).written == ()
 
 
@@ -312,13 +392,17 @@ def test_what_another_folder_has_made_of_the_same_rows_is_not_made_again(
     build: Build, counting: dict[str, Path], tmp_path: Path
 ) -> None:
     build()
-    assert statuses(build(out=tmp_path / "other")) == {"C01": "built", "C02": "built"} and ran(counting) == 1
+    assert (
+        statuses(build(out=tmp_path / "other")) == {"C01": "built", "C02": "built"}
+        and ran(counting) == 1
+    )
 
 
 def test_a_page_made_of_rows_of_before_is_stale_though_those_of_now_are_kept(
     build: Build, counting: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Rows change and change back: the second folder has the page of the rows between, and no finding is made again."""
+    """Rows change and change back: the second folder has the page of the rows between, and no
+    finding is made again."""
     build()
     write_gains(counting["data"], "meta/small", 0.6)
     build(out=tmp_path / "other")
@@ -340,7 +424,8 @@ def test_where_nothing_is_kept_changed_tables_make_all_stale(
 
 
 def is_there(pid: int | None) -> bool:
-    """Asked of the system: a child that the pool's own thread waited for stays alive in what `multiprocessing` says."""
+    """Asked of the system: a child that the pool's own thread waited for stays alive in what
+    `multiprocessing` says."""
     assert pid is not None
     try:
         os.kill(pid, 0)
@@ -350,16 +435,30 @@ def is_there(pid: int | None) -> bool:
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processes(workplace: dict[str, Path]) -> None:
-    """Two processes: one leaves in the middle of its analysis; another would go on for ten minutes."""
+def test_a_process_that_dies_is_told_and_a_report_that_is_left_ends_its_processes(
+    workplace: dict[str, Path],
+) -> None:
+    """Two processes: one leaves in the middle of its analysis; another would go on for ten
+    minutes."""
     killer = workplace["analyses"] / "c03_dies.py"
     killer.write_text("import os\nos._exit(7)\n")
-    done = command("report", "C03", "--analyses", killer.parent, "--data", workplace["data"], "--out", workplace["out"])
+    done = command(
+        "report",
+        "C03",
+        "--analyses",
+        killer.parent,
+        "--data",
+        workplace["data"],
+        "--out",
+        workplace["out"],
+    )
     assert done.returncode == 1
     assert "the process that ran it, or another process of the run, died" in done.stdout
     sleeper = workplace["analyses"] / "c04_sleeps.py"
     sleeper.write_text("import time\ntime.sleep(600)\n")
-    runs = run_all({"C01": workplace["analyses"] / "c01_gains.py", "C04": sleeper}, workplace["data"], 2)
+    runs = run_all(
+        {"C01": workplace["analyses"] / "c01_gains.py", "C04": sleeper}, workplace["data"], 2
+    )
     name, run = next(runs)
     assert (name, run.error) == ("C01", "")
     children = active_children()
@@ -413,7 +512,8 @@ ONE = ["C17"]
 def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], first: str, told: str
 ) -> None:
-    """Processes; threads of linear algebra, where they can still be limited; and whether they cannot."""
+    """Processes; threads of linear algebra, where they can still be limited; and whether they
+    cannot."""
     for name in runner.ONE_THREAD:
         monkeypatch.delenv(name, raising=False)
     done = command(code=HOW.format(first=first, arguments=arguments))
@@ -422,7 +522,9 @@ def test_a_claim_of_the_package_alone_runs_here_in_one_thread(
 
 def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
     script = tmp_path / "u01_own.py"
-    script.write_text("import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n")
+    script.write_text(
+        "import os\nraise ValueError(f'{os.getpid()} {os.environ[\"OMP_NUM_THREADS\"]}')\n"
+    )
     ((_, run),) = run_all({"U01": script}, make_empty_store(tmp_path))
     pid, threads = run.error.split(": ")[1].split()[:2]
     assert int(pid) != os.getpid()
@@ -431,7 +533,10 @@ def test_a_script_is_run_in_a_process_of_its_own(tmp_path: Path) -> None:
 
 def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
     """Its results come in the order of the jobs, whatever else is run beside."""
-    script = "import os\nfrom thermostats.claims.claim import Claim\n\n\nclass Of(Claim):\n    def judge(self, *_):\n"
+    script = (
+        "import os\nfrom thermostats.claims.claim import Claim\n\n\nclass Of(Claim):\n    def "
+        "judge(self, *_):\n"
+    )
     script += "        raise ValueError(os.getpid())\n\n\nCLAIM = Of('{0}', 't', 's', 'e', 'r')\n"
     jobs = {}
     for name in ("U01", "U02", "U03", "U04"):
@@ -445,11 +550,15 @@ def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
 
 def test_claims_that_leave_fits_of_one_law_for_later_are_known_by_their_scripts() -> None:
     groups = by_law(scripts(shipped("analyses")))
-    assert [names for names in groups if "C13" in names] == [("C13", "C14", "C15", "C16", "C17", "C20")]
+    assert [names for names in groups if "C13" in names] == [
+        ("C13", "C14", "C15", "C16", "C17", "C20")
+    ]
     assert ("C02",) in groups and len(groups) == 2
 
 
-def test_a_new_machine_begins_with_what_took_long_elsewhere(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_machine_begins_with_what_took_long_elsewhere(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order = list[str]()
     real = builder.run_all
 
@@ -462,4 +571,6 @@ def test_a_new_machine_begins_with_what_took_long_elsewhere(build: Build, monkey
     build()
     assert [name for name in order if name in {"C01", "C02", "atlas"}] == ["C02", "atlas", "C01"]
     there = shipped_seconds()
-    assert there and {name for name in there if name[1:].isdigit()} <= set(scripts(shipped("analyses")))
+    assert there and {name for name in there if name[1:].isdigit()} <= set(
+        scripts(shipped("analyses"))
+    )

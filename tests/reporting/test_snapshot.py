@@ -1,4 +1,5 @@
-"""What a folder keeps of a report: nothing of it is rewritten unasked, and what differs from it is said."""
+"""What a folder keeps of a report: nothing of it is rewritten unasked, and what differs from it is
+said."""
 
 from __future__ import annotations
 
@@ -48,8 +49,14 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     before = kept(out)
     assert set(before) == KEPT
     page = before["c01.md"].decode()
-    assert page.startswith("# C01. Gains of Meta") and "](c01.svg)" in page and "](index.md)" in page
-    assert "published | recomputed" in page and "**Decision rule" in page and "Numbers behind" not in page
+    assert (
+        page.startswith("# C01. Gains of Meta") and "](c01.svg)" in page and "](index.md)" in page
+    )
+    assert (
+        "published | recomputed" in page
+        and "**Decision rule" in page
+        and "Numbers behind" not in page
+    )
     assert before["c01.svg"] == (out / "c01" / "figure.svg").read_bytes()
     index = before["index.md"].decode()
     assert "](c01.md)" in index and "](gain.svg)" in index and "methods.md" not in index
@@ -60,9 +67,13 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     changed = build()
     assert kept(out) == before
     assert [line.split(":")[0] for line in changed.differ] == ["C01.mean-gain", "C02.mean-gain"]
-    assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(changed)
+    assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(
+        changed
+    )
     assert [row["probability"] for row in listing.findings(out)] == [0.5, 0.973]
-    assert [line.split(":")[0] for line in report("C03", **workplace, processes=1).differ] == ["C01.mean-gain"]
+    assert [line.split(":")[0] for line in report("C03", **workplace, processes=1).differ] == [
+        "C01.mean-gain"
+    ]
     assert "snapshot/c02.md" in build(snapshot=True).removed
     assert set(kept(out)) == KEPT - {"c02.md", "c02.svg"}
     assert build().differ == ()
@@ -88,7 +99,9 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
         ({"evidence": "measured"}, ["new", "no longer found"]),
     ],
 )
-def test_what_chance_does_not_explain_is_named(tmp_path: Path, changed: dict[str, object], said: list[str]) -> None:
+def test_what_chance_does_not_explain_is_named(
+    tmp_path: Path, changed: dict[str, object], said: list[str]
+) -> None:
     numbers = {"estimate": 0.5, "posterior": 0.9, "mc_error": 0.005}
     row = finding("C01", finding="C01.slope", evidence="published", **numbers)
     kept = tmp_path / "snapshot" / "findings.csv"

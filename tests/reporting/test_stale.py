@@ -1,4 +1,5 @@
-"""Why pages are stale: parts of a record changed one by one, files edited or gone, a manifest not to be read."""
+"""Why pages are stale: parts of a record changed one by one, files edited or gone, a manifest not
+to be read."""
 
 from __future__ import annotations
 
@@ -14,18 +15,26 @@ from thermostats.reporting.pages import MANIFEST
 from thermostats.reporting.state import LINKS, Record, stale_because
 
 
-def test_a_claim_is_stale_where_its_rules_are_tried_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_is_stale_where_its_rules_are_tried_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "c01.py").write_text("")
     monkeypatch.setattr(state.folders, "shipped", lambda name: tmp_path / name)
     (tmp_path / "data").mkdir()
 
     def of(rates: str) -> str:
         (tmp_path / "data" / "worlds.csv").write_text(rates)
-        report = state.State(tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, all_claims=False)
+        report = state.State(
+            tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, all_claims=False
+        )
         return report.now("C01").digest
 
     one = of("rule,world\nC01.depth,normal\nC02.bound,normal\n")
-    assert one == of("rule,world\nC01.depth,normal\nC02.bound,t3\n") != of("rule,world\nC01.depth,t3\n")
+    assert (
+        one
+        == of("rule,world\nC01.depth,normal\nC02.bound,t3\n")
+        != of("rule,world\nC01.depth,t3\n")
+    )
 
 
 def test_each_part_of_a_record_makes_its_pages_stale(tmp_path: Path) -> None:
@@ -40,19 +49,24 @@ def test_each_part_of_a_record_makes_its_pages_stale(tmp_path: Path) -> None:
         "rows that it reads changed": (replace(record, rows="6"), record),
         LINKS: (record, replace(record, links="4")),
     }
-    assert {why: stale_because(before, now, lambda: "5", tmp_path) for why, (before, now) in reasons.items()} == {
-        why: why for why in reasons
-    }
+    assert {
+        why: stale_because(before, now, lambda: "5", tmp_path)
+        for why, (before, now) in reasons.items()
+    } == {why: why for why in reasons}
 
 
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert state.read_manifest(tmp_path) == {}
     (tmp_path / MANIFEST).mkdir()
-    with pytest.raises(DataError, match=r"the manifest of the report cannot be read .*Is a directory"):
+    with pytest.raises(
+        DataError, match=r"the manifest of the report cannot be read .*Is a directory"
+    ):
         state.read_manifest(tmp_path)
 
 
-def test_in_a_checkout_every_file_of_the_package_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_checkout_every_file_of_the_package_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Installed, the version alone does."""
     monkeypatch.setattr(posteriors, "HERE", tmp_path / "thermostats")
     (tmp_path / "thermostats" / "plots").mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""The dendrogram: nodes have colours and all but the root a name, none is as light as the page, tips lie apart."""
+"""The dendrogram: nodes have colours and all but the root a name, none is as light as the page,
+tips lie apart."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,5 @@
-"""What PyMC alone can draw is drawn where asked for; else the page shows what the snapshot has of the same inputs."""
+"""What PyMC alone can draw is drawn where asked for; else the page shows what the snapshot has of
+the same inputs."""
 
 from __future__ import annotations
 
@@ -25,10 +26,13 @@ from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
 Build = Callable[..., ReportRun]
-LATER = FITTED.replace("posterior=posterior,", "posterior=posterior if drawing() else LATER,").replace(
+LATER = FITTED.replace(
+    "posterior=posterior,", "posterior=posterior if drawing() else LATER,"
+).replace(
     "class Made(Claim)",
     "from thermostats.claims.finding import Undrawn\nfrom thermostats.settings import drawing\n\n"
-    'LATER = Undrawn(model="Log gain on depth.", rule="r", statement="P(β < 0)")\n\n\nclass Made(Claim)',
+    'LATER = Undrawn(model="Log gain on depth.", rule="r", statement="P(β < 0)")\n\n\nclass '
+    "Made(Claim)",
 )
 """An analysis whose fit is left for later."""
 DRAWN = f"thermostats {thermostats.__version__}, pymc 5.28.5; 2026-11-28"
@@ -52,18 +56,26 @@ def build(places: dict[str, Path]) -> Build:
 
 
 def of_snapshot(path: Path, inputs: str, **changed: object) -> Path:
-    row = finding("C02", finding="C02.slope", evidence="", posterior=0.961, mc_error=0.004, drawn=DRAWN)
+    row = finding(
+        "C02", finding="C02.slope", evidence="", posterior=0.961, mc_error=0.004, drawn=DRAWN
+    )
     figures = {"inputs_sha": inputs, "rhat_max": 1.003, "ess_min": 1510.0, "divergences": 0}
     store.save(table("findings", row | figures | changed), "findings", path)
     return path
 
 
 def inputs_in(out: Path) -> str:
-    [row] = store.read_typed(out / "findings.csv", "findings").query("claim == 'C02'").to_dict("records")
+    [row] = (
+        store.read_typed(out / "findings.csv", "findings")
+        .query("claim == 'C02'")
+        .to_dict("records")
+    )
     return str(row["inputs_sha"])
 
 
-def test_a_report_draws_where_asked_to_and_does_not_forget_it(build: Build, places: dict[str, Path]) -> None:
+def test_a_report_draws_where_asked_to_and_does_not_forget_it(
+    build: Build, places: dict[str, Path]
+) -> None:
     page = places["out"] / "c02" / "index.md"
     assert build().ok
     assert "P(β &lt; 0) is not drawn: `thermostats report C02 --draw`" in page.read_text()
@@ -84,11 +96,20 @@ def test_a_page_shows_what_the_snapshot_has_of_the_same_inputs(
     of_snapshot(path, inputs_in(places["out"]))
     monkeypatch.setattr(of_snapshots, "shipped_snapshot", lambda: path)
     built = build()
-    assert [o.why for o in built.outcomes if o.status == "built"] == ["posteriors that it does not draw"]
+    assert [o.why for o in built.outcomes if o.status == "built"] == [
+        "posteriors that it does not draw"
+    ]
     said = page.read_text()
-    assert "P(β &lt; 0) = 0.961 (Monte-Carlo error 0.0040), R-hat 1.003, effective sample size 1,510, 0 diverg" in said
+    assert (
+        "P(β &lt; 0) = 0.961 (Monte-Carlo error 0.0040), R-hat 1.003, effective sample size 1,510, "
+        "0 diverg" in said
+    )
     assert "pymc 5.28.5; 2026-11-28" in said and "not drawn" not in said
-    [row] = store.read_typed(places["out"] / "findings.csv", "findings").query("claim == 'C02'").to_dict("records")
+    [row] = (
+        store.read_typed(places["out"] / "findings.csv", "findings")
+        .query("claim == 'C02'")
+        .to_dict("records")
+    )
     assert (row["posterior"], row["mc_error"], row["drawn"]) == (0.961, 0.004, DRAWN)
     assert (row["rhat_max"], row["ess_min"], row["divergences"]) == (1.003, 1510.0, 0)
     assert build().written == ()
@@ -96,7 +117,9 @@ def test_a_page_shows_what_the_snapshot_has_of_the_same_inputs(
 
 def undrawn() -> Made:
     left = Undrawn(model="A line.", rule="r", statement="P(a)")
-    made = Finding("C02.slope", "slope", "inconclusive", "So.", sample=Sample("published"), posterior=left)
+    made = Finding(
+        "C02.slope", "slope", "inconclusive", "So.", sample=Sample("published"), posterior=left
+    )
     return Made(made, b"", (), {"rows": "1"})
 
 
@@ -105,7 +128,10 @@ def undrawn() -> Made:
     [
         ({}, ""),
         ({"inputs_sha": "0" * 64}, "of other rows, or of another script"),
-        ({"drawn": DRAWN.replace(thermostats.__version__, "0.0.9")}, "was drawn by thermostats 0.0.9"),
+        (
+            {"drawn": DRAWN.replace(thermostats.__version__, "0.0.9")},
+            "was drawn by thermostats 0.0.9",
+        ),
         ({"evidence": "measured"}, "has none of it"),
         ({"drawn": ""}, "has none of it"),
     ],
@@ -136,7 +162,9 @@ def test_a_damaged_snapshot_is_not_shown_and_that_is_said(damage: str, tmp_path:
     posterior = with_earlier(undrawn(), posteriors(path), inputs).finding.posterior
     assert isinstance(posterior, Undrawn) and posterior.earlier is None
     assert posterior.why == (
-        "no snapshot ships with this version" if damage == "none" else "the snapshot is damaged or of another version"
+        "no snapshot ships with this version"
+        if damage == "none"
+        else "the snapshot is damaged or of another version"
     )
 
 

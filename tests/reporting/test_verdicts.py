@@ -18,7 +18,10 @@ def test_findings_of_one_claim_and_of_all() -> None:
     one = thermostats.findings("c04", out=REPORTS)
     assert set(one["claim"]) == {"C04"}
     assert one["headline"].iloc[0]
-    assert len(thermostats.findings(["C04", "C01"], out=REPORTS)) == every["claim"].isin(["C01", "C04"]).sum()
+    assert (
+        len(thermostats.findings(["C04", "C01"], out=REPORTS))
+        == every["claim"].isin(["C01", "C04"]).sum()
+    )
 
 
 def test_claims_and_folders_that_are_not_there_are_refused(tmp_path: Path) -> None:

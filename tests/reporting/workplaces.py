@@ -45,14 +45,19 @@ def analyse(tables):
 
 if __name__ == "__main__":
     CLAIM.main()
-'''
+'''  # noqa: E501
 DRAW = 'lambda axes: plots.scatter_labelled(rows, axes, x="layer", y="gain_block")'
 
 
-def write_analysis(folder: Path, claim: str, lab: str, p: float = 0.03, *, draws: bool = False) -> Path:
+def write_analysis(
+    folder: Path, claim: str, lab: str, p: float = 0.03, *, draws: bool = False
+) -> Path:
     """A sound analysis of one lab's gains, with or without a figure."""
     path = folder / f"{claim.lower()}_gains.py"
-    path.write_text(ANALYSIS.format(id=claim, lab=lab, p=p, draw=DRAW if draws else None).lstrip(), encoding="utf-8")
+    path.write_text(
+        ANALYSIS.format(id=claim, lab=lab, p=p, draw=DRAW if draws else None).lstrip(),
+        encoding="utf-8",
+    )
     return path
 
 
@@ -60,12 +65,17 @@ def write_gains(data: Path, model_id: str, gain: float, source: str = "tests") -
     """Measured gains of one model."""
     measured = run(model_id, source=source)
     rows = [layer(measured, number, gain * number) for number in (1, 2, 3)]
-    store.save(table("runs", measured), "runs", data / "measured" / "runs" / f"{measured['run_id']}.csv")
-    store.save(table("layers", *rows), "layers", data / "measured" / "layers" / f"{measured['run_id']}.csv")
+    store.save(
+        table("runs", measured), "runs", data / "measured" / "runs" / f"{measured['run_id']}.csv"
+    )
+    store.save(
+        table("layers", *rows), "layers", data / "measured" / "layers" / f"{measured['run_id']}.csv"
+    )
 
 
 def make_workplace(folder: Path, *, draws: bool = False) -> dict[str, Path]:
-    """Folders `data`, `analyses` and `out` of a report on two labs, one of which has a model with a hostile name."""
+    """Folders `data`, `analyses` and `out` of a report on two labs, one of which has a model with a
+    hostile name."""
     places = {name: folder / name for name in ("data", "analyses", "out")}
     for name, content in _files(draws).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -78,8 +88,14 @@ def make_workplace(folder: Path, *, draws: bool = False) -> dict[str, Path]:
 def _files(draws: bool) -> dict[str, bytes]:
     with TemporaryDirectory() as folder:
         data, analyses = Path(folder, "data"), Path(folder, "analyses")
-        store.save(table("models", model("meta/small", "Meta"), model(EVIL, "TII")), "models", data / "models.csv")
-        prompts = [{"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64, "category": "Plain"}]
+        store.save(
+            table("models", model("meta/small", "Meta"), model(EVIL, "TII")),
+            "models",
+            data / "models.csv",
+        )
+        prompts = [
+            {"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64, "category": "Plain"}
+        ]
         store.save(table("prompts", *prompts), "prompts", data / "prompts.csv")
         write_gains(data, "meta/small", 0.5)
         write_gains(data, EVIL, 0.7)
@@ -174,18 +190,25 @@ def analyse(tables):
 
 if __name__ == "__main__":
     CLAIM.main()
-'''
+'''  # noqa: E501
 
 
-def write_fitted(folder: Path, claim: str, lab: str, *, classical: str = "supported", sampler: str = "passed") -> Path:
-    """A sound analysis with a posterior, by default one that supports its claim as its classical test does."""
+def write_fitted(
+    folder: Path, claim: str, lab: str, *, classical: str = "supported", sampler: str = "passed"
+) -> Path:
+    """A sound analysis with a posterior, by default one that supports its claim as its classical
+    test does."""
     path = folder / f"{claim.lower()}_fitted.py"
-    path.write_text(FITTED.format(id=claim, lab=lab, classical=classical, sampler=sampler).lstrip(), encoding="utf-8")
+    path.write_text(
+        FITTED.format(id=claim, lab=lab, classical=classical, sampler=sampler).lstrip(),
+        encoding="utf-8",
+    )
     return path
 
 
 def report_of_five(folder: Path) -> dict[str, Path]:
-    """The workplace with its report: two claims without a fit, one that agrees, one that does not, one that failed."""
+    """The workplace with its report: two claims without a fit, one that agrees, one that does not,
+    one that failed."""
     places = make_workplace(folder, draws=True)
     write_fitted(places["analyses"], "C03", "TII")
     write_fitted(places["analyses"], "C04", "TII", classical="inconclusive")

@@ -1,4 +1,5 @@
-"""No code comes from a model, a cache or a table; nothing is started through a shell; nothing is fetched unasked."""
+"""No code comes from a model, a cache or a table; nothing is started through a shell; nothing is
+fetched unasked."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ FORBIDDEN = {
     "tempfile.mktemp",
 }
 """Calls that run what they are given, or open what another could put there."""
-TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105 - it opens nothing
+TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105
 
 
 class Evil:
@@ -55,7 +56,11 @@ class Evil:
 
 def calls(path: Path) -> list[tuple[int, str, ast.Call]]:
     tree = ast.parse(path.read_bytes())
-    return [(node.lineno, named(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [
+        (node.lineno, named(node.func), node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+    ]
 
 
 def named(function: ast.expr) -> str:
@@ -68,7 +73,9 @@ def named(function: ast.expr) -> str:
 
 
 def argument(call: ast.Call, name: str) -> str:
-    return next((ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == name), "")
+    return next(
+        (ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg == name), ""
+    )
 
 
 def forbidden(path: Path, name: str, call: ast.Call) -> bool:
@@ -90,7 +97,11 @@ def forbidden(path: Path, name: str, call: ast.Call) -> bool:
 def test_no_module_runs_what_it_reads() -> None:
     calling = [(path, *each) for path in MODULES for each in calls(path)]
     assert len(calling) > 1000
-    assert [f"{path}:{line}: {name}" for path, line, name, call in calling if forbidden(path, name, call)] == []
+    assert [
+        f"{path}:{line}: {name}"
+        for path, line, name, call in calling
+        if forbidden(path, name, call)
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -127,7 +138,7 @@ def test_a_pickle_of_weights_runs_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read as plain weights"):
         open_checkpoint(tmp_path)
     assert not told.exists()
-    pickle.loads((tmp_path / "pytorch_model.bin").read_bytes())  # noqa: S301 - it would have run
+    pickle.loads((tmp_path / "pytorch_model.bin").read_bytes())  # noqa: S301
     assert told.exists()
 
 
@@ -154,12 +165,18 @@ def test_code_of_a_model_does_not_run_unless_asked_for(tmp_path: Path) -> None:
     told = tmp_path / "told"
     folder = tmp_path / "own-model"
     folder.mkdir()
-    auto = {"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model", "AutoTokenizer": ["own.Words", None]}
+    auto = {
+        "AutoConfig": "own.Config",
+        "AutoModelForCausalLM": "own.Model",
+        "AutoTokenizer": ["own.Words", None],
+    }
     (folder / "config.json").write_text(json.dumps({"model_type": "own", "auto_map": auto}))
     (folder / "own.py").write_text(f"open({str(told)!r}, 'w').write('ran')\n")
     (folder / "tokenizer_config.json").write_text(json.dumps({"auto_map": auto}))
     (folder / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
-    done = command("measure", folder, "--data", tmp_path / "mine", "--prompts", prompts(tmp_path), cwd=tmp_path)
+    done = command(
+        "measure", folder, "--data", tmp_path / "mine", "--prompts", prompts(tmp_path), cwd=tmp_path
+    )
     assert done.returncode != 0
     assert "--set trust_remote_code=yes" in done.stderr + done.stdout
     assert not told.exists()
@@ -174,7 +191,15 @@ def prompts(folder: Path) -> Path:
 def test_a_token_is_neither_shown_nor_kept(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     variables = {"HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hub"), "HF_HUB_OFFLINE": "1"}
-    arguments = ("measure", "nobody/nothing", "--offline", "--data", "mine", "--prompts", prompts(tmp_path))
+    arguments = (
+        "measure",
+        "nobody/nothing",
+        "--offline",
+        "--data",
+        "mine",
+        "--prompts",
+        prompts(tmp_path),
+    )
     done = command(*arguments, cwd=tmp_path, **variables)
     assert done.returncode != 0
     assert TOKEN not in done.stdout + done.stderr
@@ -226,7 +251,7 @@ sys.dont_write_bytecode = True
 from thermostats.cli import app as cli
 sys.argv = ["thermostats", *sys.argv[2:]]
 cli.main()
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.parametrize("verb", ["join", "check", "ls", "report"])
@@ -241,7 +266,10 @@ def test_nothing_is_written_but_where_it_was_asked_for(
         "join": (["join", "models.csv", "--data", "data"], "data"),
         "check": (["check", "--data", "data"], "none"),
         "ls": (["ls", "runs", "--data", "data"], "none"),
-        "report": (["report", "C01", "--data", "data", "--out", "out", "--analyses", "analyses"], "out"),
+        "report": (
+            ["report", "C01", "--data", "data", "--out", "out", "--analyses", "analyses"],
+            "out",
+        ),
     }[verb]
     before = snapshot(tmp_path)
     home = tmp_path / "home"
@@ -251,12 +279,18 @@ def test_nothing_is_written_but_where_it_was_asked_for(
     for name in [name for name in os.environ if name.startswith("COV")]:
         monkeypatch.delenv(name)  # coverage writes files too
     places = {"HOME": str(home), "TMPDIR": str(tmp_path / "temporary"), "MPLCONFIGDIR": str(home)}
-    done = command(allowed, *arguments, cwd=tmp_path, code=OUTSIDE, THERMOSTATS_CACHE="off", **places)
+    done = command(
+        allowed, *arguments, cwd=tmp_path, code=OUTSIDE, THERMOSTATS_CACHE="off", **places
+    )
     assert done.returncode == 0, done.stderr
     assert "OUTSIDE" not in done.stderr
     after = snapshot(tmp_path)
-    assert {name: after.get(name) for name in before if not name.startswith((f"{may}/", "home/"))} == {
-        name: content for name, content in before.items() if not name.startswith((f"{may}/", "home/"))
+    assert {
+        name: after.get(name) for name in before if not name.startswith((f"{may}/", "home/"))
+    } == {
+        name: content
+        for name, content in before.items()
+        if not name.startswith((f"{may}/", "home/"))
     }
     assert made["data"].is_dir()
 
@@ -264,7 +298,10 @@ def test_nothing_is_written_but_where_it_was_asked_for(
 def test_a_link_to_what_are_no_weights_gives_a_sentence(tmp_path: Path) -> None:
     from thermostats.measurement.checkpoint import open_checkpoint
 
-    for target, said in {"model.safetensors": "no weights", "/etc/passwd": "not a safetensors file"}.items():
+    for target, said in {
+        "model.safetensors": "no weights",
+        "/etc/passwd": "not a safetensors file",
+    }.items():
         (tmp_path / "model.safetensors").symlink_to(target)
         with pytest.raises(ThermostatsError, match=said):
             open_checkpoint(tmp_path)

@@ -1,4 +1,5 @@
-"""What the package imports is what it declares: nothing undeclared comes in, what is declared is installed as asked.
+"""What the package imports is what it declares: nothing undeclared comes in, what is declared is
+installed as asked.
 
 An audit against known weaknesses needs a network, which tests must do without; see SECURITY.md.
 """
@@ -19,14 +20,18 @@ import thermostats
 PACKAGE = Path(thermostats.__file__).parent
 PROJECT = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DECLARED = [Requirement(text) for text in PROJECT["dependencies"]]
-EXTRAS = [Requirement(text) for extra in PROJECT["optional-dependencies"].values() for text in extra]
+EXTRAS = [
+    Requirement(text) for extra in PROJECT["optional-dependencies"].values() for text in extra
+]
 
 OTHERS = ("nnterp", "transformer_lens", "nnsight")
-"""Tools that `prove --tool` holds to the same, where a user has installed them: no part of any extra."""
+"""Tools that `prove --tool` holds to the same, where a user has installed them: no part of any
+extra."""
 
 
 def imported() -> dict[str, set[str]]:
-    """Modules that are not of the standard library or the package, with the files that import them."""
+    """Modules that are not of the standard library or the package, with the files that import
+    them."""
     found: dict[str, set[str]] = {}
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_bytes())):

@@ -1,4 +1,5 @@
-"""A report cannot run what a table contains: hostile text in every column that pages show, in a real browser."""
+"""A report cannot run what a table contains: hostile text in every column that pages show, in a
+real browser."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report on a lab whose every model is named, and every text of it filled, with hostile text."""
+    """A report on a lab whose every model is named, and every text of it filled, with hostile
+    text."""
     places = make_workplace(tmp_path_factory.mktemp("hostile"), draws=True)
     data = places["data"]
     models, runs, layers = [], [], []
@@ -49,8 +51,14 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         name = f"lab{number}/{text}"
         row = model(name, "Meta") | {"family": text, "source": text, "parent": text}
         models.append(row)
-        runs.append(run(name, source=f"by {text}") | {"versions": text, "device": text, "special_tokens": text})
-        layers += [layer(runs[-1], depth, 0.5 + depth / 10) | {"missing": f"of {text}"} for depth in (1, 2, 3)]
+        runs.append(
+            run(name, source=f"by {text}")
+            | {"versions": text, "device": text, "special_tokens": text}
+        )
+        layers += [
+            layer(runs[-1], depth, 0.5 + depth / 10) | {"missing": f"of {text}"}
+            for depth in (1, 2, 3)
+        ]
     (data / "more").mkdir()
     known = store.read_typed(data / "models.csv", "models").to_dict("records")
     store.save(table("models", *known, *models), "models", data / "models.csv")
@@ -59,7 +67,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_fitted(places["analyses"], "C03", "Meta")
     for path in places["analyses"].glob("*.py"):
         path.write_text(
-            path.read_text().replace("said a|b", HOSTILE[0]).replace('mean gain", "rule', HOSTILE[2] + '", "rule')
+            path.read_text()
+            .replace("said a|b", HOSTILE[0])
+            .replace('mean gain", "rule', HOSTILE[2] + '", "rule')
         )
     write_analysis(places["analyses"], "C04", "Meta")
     with pytest.MonkeyPatch.context() as patch:
@@ -81,7 +91,9 @@ def test_no_page_runs_loads_or_follows_what_a_table_contains(browser: Any, out: 
         page.on(
             "request",
             lambda r, heard=heard: (
-                None if r.url.startswith(("file:", "data:", "about:", "blob:")) else heard.append(r.url)
+                None
+                if r.url.startswith(("file:", "data:", "about:", "blob:"))
+                else heard.append(r.url)
             ),
         )
         page.on("dialog", lambda dialog, heard=heard: (heard.append("dialog"), dialog.dismiss()))
@@ -96,11 +108,15 @@ def test_no_page_runs_loads_or_follows_what_a_table_contains(browser: Any, out: 
         ours = page.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.protocol)")
         assert set(ours) <= {"file:", "https:", "http:", "mailto:", "data:", "blob:"}, path
         handlers = (
-            "[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => /^on/i.test(a.name))).length"
+            "[...document.querySelectorAll('*')].filter(e => [...e.attributes].some(a => "
+            "/^on/i.test(a.name))).length"
         )
         assert page.evaluate(handlers) == 0, path
         assert (
-            page.evaluate("document.querySelectorAll('base, meta[http-equiv=refresh], object, embed').length") == 0
+            page.evaluate(
+                "document.querySelectorAll('base, meta[http-equiv=refresh], object, embed').length"
+            )
+            == 0
         ), path
         page.close()
     context.close()
@@ -120,7 +136,10 @@ def test_every_page_forbids_scripts_that_are_not_its_own(out: Path) -> None:
 def test_markdown_twins_hold_no_html_that_a_table_put_there(out: Path) -> None:
     for path in out.rglob("*.md"):
         for line in path.read_text(encoding="utf-8").splitlines():
-            assert not re.search(r"(?<!\\)<(script|img|svg|iframe|style|base|meta|link)\b", line), (path, line)
+            assert not re.search(r"(?<!\\)<(script|img|svg|iframe|style|base|meta|link)\b", line), (
+                path,
+                line,
+            )
             assert not re.search(r"(?<!\\)\]\(javascript:", line), (path, line)
 
 

@@ -1,4 +1,5 @@
-"""Messages show what they tell of: names from files and arguments cannot move a cursor or turn text around."""
+"""Messages show what they tell of: names from files and arguments cannot move a cursor or turn text
+around."""
 
 from __future__ import annotations
 
@@ -17,7 +18,9 @@ NAMES = ["a\x1b[2Jb", "a\u202eb", "a\rb", "a\u200bb", "a\x07b", "a\udcffb"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_hidden_is_escaped_in_every_part(name: str) -> None:
-    error = ThermostatsError("what", where=name, got=name, allowed=name, next_step=name, rows=[name])
+    error = ThermostatsError(
+        "what", where=name, got=name, allowed=name, next_step=name, rows=[name]
+    )
     for text in (str(error), error.where, error.got, error.allowed, error.next_step, *error.rows):
         assert "a\\" in text
         assert visible(text) == text
@@ -33,11 +36,20 @@ def test_lines_and_other_scripts_are_kept() -> None:
 @pytest.mark.parametrize("flags", [[], ["--json"]], ids=["text", "json"])
 def test_a_hostile_file_name_gives_a_sentence(tmp_path: Path, flags: list[str]) -> None:
     for name in (b"\x1b[2J\xff.csv", "\u202evsc.csv".encode()):
-        path = os.path.join(os.fsencode(tmp_path), name)  # noqa: PTH118 - a name that is no text
+        path = os.path.join(os.fsencode(tmp_path), name)  # noqa: PTH118
         with open(path, "wb") as stream:  # noqa: PTH123
             stream.write(b"a,b\n1,2\n")
         done = subprocess.run(
-            [sys.executable, "-m", "thermostats", "join", path, "--data", str(tmp_path / "mine"), *flags],
+            [
+                sys.executable,
+                "-m",
+                "thermostats",
+                "join",
+                path,
+                "--data",
+                str(tmp_path / "mine"),
+                *flags,
+            ],
             capture_output=True,
             check=False,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},

@@ -1,4 +1,5 @@
-"""Files replaced whole: what the staging folder and the lock are called, when they are gone, how a fault is told."""
+"""Files replaced whole: what the staging folder and the lock are called, when they are gone, how a
+fault is told."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from thermostats.tables import folders
 from thermostats.tables.join import join
 
 
-def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_version_uses(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_version_uses(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "deep" / "er"
     with pytest.raises(ZeroDivisionError), folders.only_writer(folder):
         with pytest.raises(filelock.Timeout):
@@ -62,7 +65,10 @@ def test_a_linked_file_is_replaced_not_followed(small_store: Path, tmp_path: Pat
 
 
 def test_a_drive_without_locks_is_said(small_store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (NotImplementedError("no flock here"), OSError(errno.ENOLCK, "No locks available")):
+    for error in (
+        NotImplementedError("no flock here"),
+        OSError(errno.ENOLCK, "No locks available"),
+    ):
 
         def refuse(*_: object, error: Exception = error, **__: object) -> None:
             raise error

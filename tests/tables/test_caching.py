@@ -1,4 +1,5 @@
-"""Where what can be made again is kept: as the variable says, else where the platform keeps such things."""
+"""Where what can be made again is kept: as the variable says, else where the platform keeps such
+things."""
 
 from __future__ import annotations
 
@@ -20,9 +21,19 @@ PLATFORMS = ("linux", "darwin", "win32")
         ("linux", {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"}, "xdg/thermostats"),
         ("win32", {}, ".cache/thermostats"),
         ("win32", {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"}, "local/thermostats"),
-        ("darwin", {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"}, "Library/Caches/thermostats"),
-        *((platform, {"THERMOSTATS_CACHE": "mine", "XDG_CACHE_HOME": "xdg"}, "mine") for platform in PLATFORMS),
-        *((platform, {"THERMOSTATS_CACHE": "off", "XDG_CACHE_HOME": "xdg"}, None) for platform in PLATFORMS),
+        (
+            "darwin",
+            {"XDG_CACHE_HOME": "xdg", "LOCALAPPDATA": "local"},
+            "Library/Caches/thermostats",
+        ),
+        *(
+            (platform, {"THERMOSTATS_CACHE": "mine", "XDG_CACHE_HOME": "xdg"}, "mine")
+            for platform in PLATFORMS
+        ),
+        *(
+            (platform, {"THERMOSTATS_CACHE": "off", "XDG_CACHE_HOME": "xdg"}, None)
+            for platform in PLATFORMS
+        ),
     ],
 )
 def test_the_variable_comes_first_then_the_place_of_the_platform(

@@ -1,4 +1,5 @@
-"""A cell of any kind through every reader: read as it is meant or refused by its column, never as another value."""
+"""A cell of any kind through every reader: read as it is meant or refused by its column, never as
+another value."""
 
 from __future__ import annotations
 
@@ -122,7 +123,9 @@ NAMES: list[tuple[Any, Any, tuple[str, ...]]] = [
 
 def outcome(label: str, value: Any, carrier: str, folder: Path) -> Any:
     """What comes of a cell of a layer, REFUSED where it is refused by its column."""
-    source = CARRIERS[carrier]({"layer": 11, "prompt_id": "", "gain_block": 1.5, **RUN, label: value}, folder)
+    source = CARRIERS[carrier](
+        {"layer": 11, "prompt_id": "", "gain_block": 1.5, **RUN, label: value}, folder
+    )
     try:
         *_, (name, rows) = as_tables(read(source), "layers", None, "x", dict, pd.DataFrame)
         return typed(rows, name, "x")[label].iloc[0]
@@ -173,7 +176,11 @@ FILES = {
     "a name twice": ("x.csv", "a,a\n1,2\n", "two columns have one name"),
     "cells without a name": ("x.csv", "a,\n1,2\n", "column 2 has cells but no name"),
     "a key twice": ("x.json", '[{"a": 1, "a": 2}]', "the key 'a' twice"),
-    "a key twice, in lines": ("x.jsonl", '{"a": 1}\n{"a": 1, "a": 2}\n', "line 2: an object has the key 'a' twice"),
+    "a key twice, in lines": (
+        "x.jsonl",
+        '{"a": 1}\n{"a": 1, "a": 2}\n',
+        "line 2: an object has the key 'a' twice",
+    ),
     "a workbook": ("x.xlsx", "PK", "read_excel"),
     "a bundle": ("x.zip", "PK", "zipfile"),
 }
@@ -209,7 +216,11 @@ def test_no_text_becomes_a_number_that_is_not_written_in_it(
         return
     digits = text.strip().lstrip("+").replace("+", "")
     integer, point, rest = digits.partition(".")
-    spelt = (integer.lstrip("0") or "0") + point + (rest if rest[:1].isdigit() else "0" + rest if point else rest)
+    spelt = (
+        (integer.lstrip("0") or "0")
+        + point
+        + (rest if rest[:1].isdigit() else "0" + rest if point else rest)
+    )
     assert cell == json.loads(spelt.removesuffix("."))
 
 

@@ -1,4 +1,5 @@
-"""Rows given back: the form of data/external, never without a licence, and read again as they were."""
+"""Rows given back: the form of data/external, never without a licence, and read again as they
+were."""
 
 from __future__ import annotations
 
@@ -38,10 +39,20 @@ MINE = Source(
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder with a model that the package lacks, two prompts with their texts, and gains of another tool."""
-    folder, measured = tmp_path_factory.mktemp("joined") / "mine", run(source="my hooks", measure_version="2")
-    texts = [{"prompt_set": "two", "prompt_id": name, "text": name, "category": "Plain"} for name in "ab"]
-    rows = [layer(measured, number, gain, name) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5)) for name in "ab"]
+    """A user's folder with a model that the package lacks, two prompts with their texts, and gains
+    of another tool."""
+    folder, measured = (
+        tmp_path_factory.mktemp("joined") / "mine",
+        run(source="my hooks", measure_version="2"),
+    )
+    texts = [
+        {"prompt_set": "two", "prompt_id": name, "text": name, "category": "Plain"} for name in "ab"
+    ]
+    rows = [
+        layer(measured, number, gain, name)
+        for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5))
+        for name in "ab"
+    ]
     frame = pd.DataFrame(rows).drop(columns="run_id")
     thermostats.join(table("models", model_row()), data=folder)
     thermostats.join(pd.DataFrame(texts), table="prompts", data=folder)
@@ -63,7 +74,12 @@ def stated(folder: Path, **other: str) -> Path:
 
 def test_a_contribution_has_rows_provenance_licence_and_checks(mine: Path, tmp_path: Path) -> None:
     made = contribute(tmp_path / "out", data=stated(mine))
-    assert {each.table: each.rows for each in made} == {"runs": 1, "layers": 6, "prompts": 2, "models": 1}
+    assert {each.table: each.rows for each in made} == {
+        "runs": 1,
+        "layers": 6,
+        "prompts": 2,
+        "models": 1,
+    }
     place = tmp_path / "out" / "my hooks"
     assert read_source(place / FILE) == MINE
     assert (place / LICENCE).read_text() == "CC-BY-4.0 by A. Person: example.org/rows, abc.\n"
@@ -75,13 +91,17 @@ def test_a_contribution_has_rows_provenance_licence_and_checks(mine: Path, tmp_p
     prompts = store.read_typed(place / "prompts.csv", "prompts")
     assert prompts["text"].eq("").all() and prompts["text_sha256"].ne("").all()
     checks = (place / CHECKS).read_text()
-    assert "- 6 rows of layers" in checks and "- lab/small" in checks and checks.endswith("- none\n")
+    assert (
+        "- 6 rows of layers" in checks and "- lab/small" in checks and checks.endswith("- none\n")
+    )
     with pytest.raises(UsageError, match="not empty"):
         contribute(tmp_path / "out", data=mine)
 
 
 def test_who_says_nothing_is_asked_and_the_same_command_goes_on(mine: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a file that asks was written.*export contribution --data"):
+    with pytest.raises(
+        UsageError, match=r"a file that asks was written.*export contribution --data"
+    ):
         contribute(tmp_path / "out", data=mine)
     begun = read_source(mine / FILE)
     assert (begun.name, begun.licence) == ("my hooks", "")
@@ -91,7 +111,9 @@ def test_who_says_nothing_is_asked_and_the_same_command_goes_on(mine: Path, tmp_
 
 
 @pytest.mark.parametrize("licence", ["", "CC-BY-NC-4.0"])
-def test_without_a_licence_that_lets_rows_ship_nothing_is_written(licence: str, mine: Path, tmp_path: Path) -> None:
+def test_without_a_licence_that_lets_rows_ship_nothing_is_written(
+    licence: str, mine: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"does not permit that the rows ship.*state in") as caught:
         contribute(tmp_path / "out", data=stated(mine, licence=licence))
     assert caught.value.got == (licence or "none stated") and not (tmp_path / "out").exists()
@@ -106,7 +128,9 @@ def test_without_a_licence_that_lets_rows_ship_nothing_is_written(licence: str, 
         ({"name": "../up"}, "name is that of a folder"),
     ],
 )
-def test_what_is_stated_wrongly_is_named(other: dict[str, str], what: str, mine: Path, tmp_path: Path) -> None:
+def test_what_is_stated_wrongly_is_named(
+    other: dict[str, str], what: str, mine: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=what):
         contribute(tmp_path / "out", data=stated(mine, **other))
 
@@ -124,33 +148,51 @@ def test_the_command_refuses_what_a_contribution_has_no_part_of(
 
 @pytest.mark.skipif(not FILES.is_dir(), reason="no ../shared/external")
 def test_rows_that_ship_come_out_the_same_by_join_and_contribution(tmp_path: Path) -> None:
-    results = json.loads((FILES / "phase238_instruct_vs_base.json").read_text(encoding="utf-8"))["results"]
+    results = json.loads((FILES / "phase238_instruct_vs_base.json").read_text(encoding="utf-8"))[
+        "results"
+    ]
     names = {"Base-0.5B": "Qwen/Qwen2.5-0.5B", "Instruct-0.5B": "Qwen/Qwen2.5-0.5B-Instruct"}
     norms = pd.concat(
         pd.DataFrame({"model_id": id_, "layer": range(25), "norm": results[name]["mean_U"]})
         for name, id_ in names.items()
     )
-    constants = {"position": "last", "source": "again", "dtype": "float16", "prompt_set": "standard_model_pair_15"}
+    constants = {
+        "position": "last",
+        "source": "again",
+        "dtype": "float16",
+        "prompt_set": "standard_model_pair_15",
+    }
     mine = tmp_path / "mine"
     thermostats.join(norms, recipe="hidden-states", constants=constants, data=mine)
     contribute(tmp_path / "out", data=stated(mine, name="again", licence="MIT"))
     (reader,) = contributions(tmp_path / "out")
     assert make.licence(reader.SOURCE, tmp_path / "out" / "again").startswith(b"MIT by A. Person")
     rows = reader.tables(tmp_path / "out" / "again").rows
-    assert {name: len(each) for name, each in rows.items()} == {"runs": 2, "layers": 46, "summaries": 2}
+    assert {name: len(each) for name, each in rows.items()} == {
+        "runs": 2,
+        "layers": 46,
+        "summaries": 2,
+    }
     made = tmp_path / "layers.csv"
     made.write_bytes(store.to_csv(pd.DataFrame(rows["layers"]), "layers"))
     assert made.read_bytes() == (tmp_path / "out" / "again" / "layers.csv").read_bytes()
     runs = store.load("runs")
     shipped = runs[runs["prompt_set"] == "standard_model_pair_15"]
     theirs = store.load("layers").merge(shipped[["run_id", "model_id"]], on="run_id")
-    ours = pd.DataFrame(rows["layers"]).merge(pd.DataFrame(rows["runs"])[["run_id", "model_id"]], on="run_id")
-    both = theirs.merge(ours, on=["model_id", "layer", "position"], suffixes=("", "_again"), validate="1:1")
+    ours = pd.DataFrame(rows["layers"]).merge(
+        pd.DataFrame(rows["runs"])[["run_id", "model_id"]], on="run_id"
+    )
+    both = theirs.merge(
+        ours, on=["model_id", "layer", "position"], suffixes=("", "_again"), validate="1:1"
+    )
     assert len(both) == 46
     for column in ("gain_block", "norm_in"):
         assert np.array_equal(both[column].astype(float), both[f"{column}_again"].astype(float))
     checks = (tmp_path / "out" / "again" / CHECKS).read_text()
-    assert "Qwen/Qwen2.5-0.5B, penultimate_gain: 1.066 by again, 1.066 by standard-model-of-transformers" in checks
+    assert (
+        "Qwen/Qwen2.5-0.5B, penultimate_gain: 1.066 by again, 1.066 by "
+        "standard-model-of-transformers" in checks
+    )
 
 
 def test_rows_under_another_licence_are_not_given_away(mine: Path, tmp_path: Path) -> None:

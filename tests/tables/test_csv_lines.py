@@ -15,7 +15,9 @@ TEXTS = ["", "a", 'say "so"', "a,b", "a\nb", "a\rb", "\x1e", " a ", "é\U0001f60
 
 
 @pytest.mark.parametrize("block", [250_000, 7])
-def test_cells_are_written_as_pandas_writes_them(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cells_are_written_as_pandas_writes_them(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(incoming, "BLOCK", block)
     n = 60
     gains = np.exp(RNG.normal(0, 40, n)) * RNG.choice([1.0, 1e-7], n)
@@ -24,7 +26,9 @@ def test_cells_are_written_as_pandas_writes_them(block: int, monkeypatch: pytest
     rows["entropy"] = np.where(RNG.random(n) < 0.3, np.nan, gains)
     rows["top_token"] = pd.array(RNG.choice(TEXTS, n), dtype="str")
     lines = csv_lines(rows, "outputs")
-    expected = rows.to_csv(index=False, lineterminator="\x1e\r\n").replace("\x1e\r\n", "\n").encode()
+    expected = (
+        rows.to_csv(index=False, lineterminator="\x1e\r\n").replace("\x1e\r\n", "\n").encode()
+    )
     assert lines.of(0, n) == expected
     parts = [lines.of(i, i + 5).removeprefix(lines.header) for i in range(0, n, 5)]
     assert lines.header + b"".join(parts) == expected

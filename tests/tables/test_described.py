@@ -1,4 +1,5 @@
-"""Declarations: what a column and a table come to, and that what describes the shipped tables says the same."""
+"""Declarations: what a column and a table come to, and that what describes the shipped tables says
+the same."""
 
 from __future__ import annotations
 
@@ -19,7 +20,11 @@ SHIPPED = store.shipped("data")
 
 def test_what_describes_the_shipped_tables_is_current() -> None:
     """`python -m thermostats.tables.export` in a checkout makes it so."""
-    stale = [name for name, content in descriptions(SHIPPED).items() if (SHIPPED / name).read_bytes() != content]
+    stale = [
+        name
+        for name, content in descriptions(SHIPPED).items()
+        if (SHIPPED / name).read_bytes() != content
+    ]
     assert stale == []
 
 
@@ -31,7 +36,9 @@ def test_what_is_current_is_not_written_again(tmp_path: Path) -> None:
     (tmp_path / "datapackage.json").write_text("{}")
     assert describe(tmp_path) == [tmp_path / "datapackage.json"]
     package = json.loads((tmp_path / "datapackage.json").read_text(encoding="utf-8"))
-    assert [(resource["name"], resource["path"]) for resource in package["resources"]] == [("models", "models.csv")]
+    assert [(resource["name"], resource["path"]) for resource in package["resources"]] == [
+        ("models", "models.csv")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,7 +52,9 @@ def test_what_is_current_is_not_written_again(tmp_path: Path) -> None:
         (gain("x"), [1e-300, None], [0.0]),
     ],
 )
-def test_bounds_are_what_they_say(declared: Column, taken: list[object], refused: list[object]) -> None:
+def test_bounds_are_what_they_say(
+    declared: Column, taken: list[object], refused: list[object]
+) -> None:
     for value in (*taken, *refused):
         alone = pd.Series([value], dtype=declared.dtype)
         assert faults(alone, declared).any() == (value not in taken), value

@@ -35,15 +35,29 @@ def test_the_data_package_is_valid(where: str, tmp_path: Path) -> None:
         export(folder := tmp_path / "out")
     done = frictionless.validate(str(folder / DATAPACKAGE))
     assert done.flatten(["message"]) == []
-    formats = {(name, path.suffix, kind(path)) for name in TABLES for path in own_files(name, SHIPPED)}
-    assert done.stats["tasks"] == len(formats if where == "shipped" else {name for name, *_ in formats})
+    formats = {
+        (name, path.suffix, kind(path)) for name in TABLES for path in own_files(name, SHIPPED)
+    }
+    assert done.stats["tasks"] == len(
+        formats if where == "shipped" else {name for name, *_ in formats}
+    )
 
 
 @pytest.mark.parametrize("format_", ["csv", "parquet"])
 def test_what_is_exported_comes_back(small_store: Path, tmp_path: Path, format_: str) -> None:
     done = export(tmp_path / "out", data=small_store, format=format_)
-    assert {each.table: each.rows for each in done} == {"models": 1, "prompts": 2, "runs": 1, "layers": 6}
-    assert [each.unchanged for each in join([each.path for each in done], data=small_store)] == [1, 2, 1, 6]
+    assert {each.table: each.rows for each in done} == {
+        "models": 1,
+        "prompts": 2,
+        "runs": 1,
+        "layers": 6,
+    }
+    assert [each.unchanged for each in join([each.path for each in done], data=small_store)] == [
+        1,
+        2,
+        1,
+        6,
+    ]
     assert (tmp_path / "out" / "CODEBOOK.md").is_file()
     assert (tmp_path / "out" / DATAPACKAGE).is_file() == (format_ == "csv")
 
@@ -76,7 +90,11 @@ def test_parquet_lies_in_folders_by_model(small_store: Path, tmp_path: Path) -> 
     ],
 )
 def test_a_wrong_export_writes_nothing(
-    small_store: Path, tmp_path: Path, arguments: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+    small_store: Path,
+    tmp_path: Path,
+    arguments: dict[str, Any],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     before = snapshot(tmp_path)
@@ -87,7 +105,9 @@ def test_a_wrong_export_writes_nothing(
 
 def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> None:
     prompts = store.load("prompts", small_store)
-    store.save(prompts.iloc[:1].assign(text="Hello"), "prompts", small_store / "private" / "prompts.csv")
+    store.save(
+        prompts.iloc[:1].assign(text="Hello"), "prompts", small_store / "private" / "prompts.csv"
+    )
     assert "Hello" in set(store.load("prompts", small_store)["text"])
     export(tmp_path / "out", ["prompts"], data=small_store)
     assert "Hello" not in (tmp_path / "out" / "prompts.csv").read_text()

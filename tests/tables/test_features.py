@@ -19,7 +19,12 @@ from thermostats.tables.features import FEATURES, TRANSITION, Groups, combine, f
 from thermostats.tables.schemas import FLAG, GAINS
 
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "models": {**model(n_layers=4), "n_kv_heads": 1, "n_params": 1000, "n_params_nonembedding": 100},
+    "models": {
+        **model(n_layers=4),
+        "n_kv_heads": 1,
+        "n_params": 1000,
+        "n_params_nonembedding": 100,
+    },
     "runs": run(prompt_sha="", source="here"),
     "layers": {"position": "last"},
     "transitions": {"trace_variant": "unstated"},
@@ -31,7 +36,9 @@ def table(name: str, *rows: dict[str, Any]) -> pd.DataFrame:
     return store.validate(filled.reindex(columns=list(store.dtypes(name))), name)
 
 
-def gains(run: str, prompt: str, values: dict[int, float], position: str = "last") -> list[dict[str, Any]]:
+def gains(
+    run: str, prompt: str, values: dict[int, float], position: str = "last"
+) -> list[dict[str, Any]]:
     keys = {"run_id": run, "prompt_id": prompt, "position": position}
     return [{**keys, "layer": layer, "gain_block": value} for layer, value in values.items()]
 
@@ -64,21 +71,48 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"run_id": "averaged", "estimand": "normed_gain_mean", "value": 3.0},
             {"run_id": "averaged", "estimand": "normed_gain_sd", "value": 0.25},
             {"run_id": "averaged", "estimand": "penultimate_gain_sd", "value": 99.0},
-            {"run_id": "averaged", "estimand": "total_amplification", "prompt_id": "q1", "value": 4.0},
-            {"run_id": "averaged", "estimand": "total_amplification", "prompt_id": "q2", "value": 9.0},
+            {
+                "run_id": "averaged",
+                "estimand": "total_amplification",
+                "prompt_id": "q1",
+                "value": 4.0,
+            },
+            {
+                "run_id": "averaged",
+                "estimand": "total_amplification",
+                "prompt_id": "q2",
+                "value": 9.0,
+            },
         ),
         "transitions": table(
             "transitions",
             {"run_id": "averaged", "definition": "peak", "layer": 9.0},
             {"run_id": "averaged", "definition": "peak", "prompt_id": "q1", "layer": 2.0},
             {"run_id": "averaged", "definition": "peak", "prompt_id": "q2", "layer": 3.0},
-            {"run_id": "averaged", "definition": "peak", "trace_variant": "multi_head", "layer": 4.0},
+            {
+                "run_id": "averaged",
+                "definition": "peak",
+                "trace_variant": "multi_head",
+                "layer": 4.0,
+            },
         ),
         "weights": table(
             "weights",
-            *[{"run_id": "weights", "layer": n, "matrix": "W_V", "spectral_norm": 2.0 * n} for n in (1, 2, 3, 4)],
-            *[{"run_id": "weights", "layer": n, "matrix": "W_O", "spectral_norm": 2.5} for n in (1, 2, 3, 4)],
-            {"run_id": "weights", "layer": 1, "matrix": "W_V", "head": "1", "spectral_norm": 1000.0},
+            *[
+                {"run_id": "weights", "layer": n, "matrix": "W_V", "spectral_norm": 2.0 * n}
+                for n in (1, 2, 3, 4)
+            ],
+            *[
+                {"run_id": "weights", "layer": n, "matrix": "W_O", "spectral_norm": 2.5}
+                for n in (1, 2, 3, 4)
+            ],
+            {
+                "run_id": "weights",
+                "layer": 1,
+                "matrix": "W_V",
+                "head": "1",
+                "spectral_norm": 1000.0,
+            },
             {"run_id": "alone", "layer": 1, "matrix": "W_V", "spectral_norm": 7.0},
         ),
     }
@@ -104,7 +138,13 @@ def test_one_row_per_model_and_source(rows: pd.DataFrame) -> None:
         ("penultimate_gain", 7.0 / 3, 2.0, np.std([1.0, 2.0, 4.0], ddof=1), 3),
         ("geometric_gain", 1.5, math.sqrt(2.0), math.sqrt(0.5), 2),
         ("max_gain", 2.0, 2.0, 0.0, 2),
-        ("geometric_gain_to_penultimate", (math.sqrt(2.0) + 2.0) / 2, 2.0**0.75, (2 - math.sqrt(2)) / math.sqrt(2), 2),
+        (
+            "geometric_gain_to_penultimate",
+            (math.sqrt(2.0) + 2.0) / 2,
+            2.0**0.75,
+            (2 - math.sqrt(2)) / math.sqrt(2),
+            2,
+        ),
         ("max_gain_to_penultimate", 2.0, 2.0, 0.0, 2),
         ("total_amplification", 4.5, math.sqrt(8.0), 7.0 / math.sqrt(2.0), 2),
         ("total_amplification_from_input", 85.0, 40.0, 150.0 / math.sqrt(2.0), 2),
@@ -119,11 +159,16 @@ def test_gains_at_the_last_token(
     assert row["n_prompts"] == 3
 
 
-def test_gains_at_another_token_have_its_name_and_no_summaries(data: Path, rows: pd.DataFrame) -> None:
+def test_gains_at_another_token_have_its_name_and_no_summaries(
+    data: Path, rows: pd.DataFrame
+) -> None:
     assert set(rows["token_position"]) == {"last"}
     pooled = features(data, position="mean").set_index("run_id")
     assert set(pooled["token_position"]) == {"mean"} and list(pooled.index) == list(rows.index)
-    assert pooled.loc["measured", "penultimate_gain"] == 100.0 and pooled.loc["measured", "n_prompts"] == 1
+    assert (
+        pooled.loc["measured", "penultimate_gain"] == 100.0
+        and pooled.loc["measured", "n_prompts"] == 1
+    )
     assert pooled.loc["averaged", "normed_gain":"normed_gain_sd"].isna().all()
     assert pooled.loc["measured", "wv_norm"] == rows.loc["measured", "wv_norm"]
     with pytest.raises(UsageError, match="no such token position"):
@@ -143,18 +188,31 @@ def test_prompts_come_before_averages(rows: pd.DataFrame) -> None:
     row = rows.loc["averaged"]
     got = [row["penultimate_gain"], row["penultimate_gain_geometric"], row["penultimate_gain_sd"]]
     assert got == pytest.approx([1.25, 1.0, 1.5 / math.sqrt(2.0)])
-    assert [row["total_amplification"], row["total_amplification_geometric"]] == pytest.approx([6.5, 6.0])
+    assert [row["total_amplification"], row["total_amplification_geometric"]] == pytest.approx(
+        [6.5, 6.0]
+    )
 
 
-@pytest.mark.parametrize("gain", ["last_gain", "geometric_gain", "max_gain", "total_amplification_from_input"])
-def test_no_summary_where_the_last_layer_is_not_given_at_the_last_token(rows: pd.DataFrame, gain: str) -> None:
+@pytest.mark.parametrize(
+    "gain", ["last_gain", "geometric_gain", "max_gain", "total_amplification_from_input"]
+)
+def test_no_summary_where_the_last_layer_is_not_given_at_the_last_token(
+    rows: pd.DataFrame, gain: str
+) -> None:
     assert pd.isna(rows.loc["averaged", gain])
     assert rows.loc["averaged", f"{gain}_n"] is pd.NA or rows.loc["averaged", f"{gain}_n"] == 0
 
 
 def test_geometry(rows: pd.DataFrame) -> None:
     row = rows.loc["measured"]
-    labels = ["rho", "aspect", "kv_ratio", "ff_ratio", "log10_n_params", "log10_n_params_nonembedding"]
+    labels = [
+        "rho",
+        "aspect",
+        "kv_ratio",
+        "ff_ratio",
+        "log10_n_params",
+        "log10_n_params_nonembedding",
+    ]
     assert [row[label] for label in labels] == pytest.approx([0.5, 2.0, 0.5, 4.0, 3.0, 2.0])
     assert rows["comparable"].to_dict() == {"measured": True, "averaged": True, "alone": False}
 
@@ -179,7 +237,9 @@ def test_rows_of_an_unknown_model_or_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="lab/small"):
         features(tmp_path)
     store.save(table("models", {}), "models", tmp_path / "models.csv")
-    store.save(table("layers", *gains("nowhere", "p1", {1: 2.0})), "layers", tmp_path / "layers.csv")
+    store.save(
+        table("layers", *gains("nowhere", "p1", {1: 2.0})), "layers", tmp_path / "layers.csv"
+    )
     with pytest.raises(DataError, match="nowhere"):
         features(tmp_path)
 
@@ -207,14 +267,22 @@ def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
     assert np.isnan(row["geometric_gain"]) and np.isnan(row["penultimate_gain"])
 
 
-def test_tables_without_rows_give_none_and_the_same_columns(tmp_path: Path, rows: pd.DataFrame) -> None:
+def test_tables_without_rows_give_none_and_the_same_columns(
+    tmp_path: Path, rows: pd.DataFrame
+) -> None:
     empty = features(make_empty_store(tmp_path))
     assert empty.empty
-    assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(empty.columns)
-    assert set(rows.columns) - set(empty.columns) == {label for label in rows.columns if label.startswith("L_star_")}
+    assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(
+        empty.columns
+    )
+    assert set(rows.columns) - set(empty.columns) == {
+        label for label in rows.columns if label.startswith("L_star_")
+    }
 
 
-@pytest.mark.skipif(not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables")
+@pytest.mark.skipif(
+    not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables"
+)
 @pytest.mark.parametrize(
     ("source", "model_id", "gain", "mean"),
     [
@@ -243,7 +311,11 @@ def test_groups_are_summed_as_if_they_were_alone(rows: list[tuple[int, float]]) 
             (groups.sum(values), alone.sum(members), members.sum()),
             (groups.mean(values), alone.mean(members), members.mean()),
             (groups.max(values), alone.max(members), members.max()),
-            (groups.std(values), alone.std(members), np.std(members, ddof=1) if len(members) > 1 else np.nan),
+            (
+                groups.std(values),
+                alone.std(members),
+                np.std(members, ddof=1) if len(members) > 1 else np.nan,
+            ),
         ):
             assert grouped[at : at + 1].tobytes() == by_itself.tobytes()
             assert grouped[at] == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)

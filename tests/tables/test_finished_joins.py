@@ -1,4 +1,5 @@
-"""Files whose rows are there are known by their hash, unread; a file that changed on either side is not."""
+"""Files whose rows are there are known by their hash, unread; a file that changed on either side is
+not."""
 
 from __future__ import annotations
 
@@ -22,7 +23,11 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     measured = run(source="elsewhere")
     paths = [tmp_path / "runs.csv", tmp_path / "layers.csv"]
     store.save(table("runs", measured), "runs", paths[0])
-    store.save(table("layers", *(layer(measured, number, 1.25) for number in (1, 2, 3))), "layers", paths[1])
+    store.save(
+        table("layers", *(layer(measured, number, 1.25) for number in (1, 2, 3))),
+        "layers",
+        paths[1],
+    )
     return paths
 
 
@@ -47,7 +52,9 @@ def counts(done: list[module.Joined]) -> list[tuple[str, int, int, int]]:
 UNCHANGED = [("runs", 0, 1, 0), ("layers", 0, 3, 0)]
 
 
-def test_files_that_were_joined_are_not_read_again(small_store: Path, files: list[Path], reads: list[Any]) -> None:
+def test_files_that_were_joined_are_not_read_again(
+    small_store: Path, files: list[Path], reads: list[Any]
+) -> None:
     assert counts(join(files, data=small_store)) == [("runs", 1, 0, 0), ("layers", 3, 0, 0)]
     assert reads == files
     before = snapshot(small_store)
@@ -73,7 +80,9 @@ def test_a_folder_that_was_written_to_since_is_looked_at(
     small_store: Path, files: list[Path], reads: list[Any]
 ) -> None:
     join(files, data=small_store)
-    own = next((small_store / "measured" / "layers").glob(f"{run(source='elsewhere')['run_id']}.csv"))
+    own = next(
+        (small_store / "measured" / "layers").glob(f"{run(source='elsewhere')['run_id']}.csv")
+    )
     content = own.read_bytes()
     own.write_bytes(content.replace(b"1.25", b"1.26"))
     with pytest.raises(DataError, match="already has 3 of these rows"):
@@ -83,14 +92,19 @@ def test_a_folder_that_was_written_to_since_is_looked_at(
     assert own.read_bytes() == content and len(reads) == 6
 
 
-def test_a_run_file_cut_in_half_is_named_and_comes_back_by_the_same_join(small_store: Path, files: list[Path]) -> None:
+def test_a_run_file_cut_in_half_is_named_and_comes_back_by_the_same_join(
+    small_store: Path, files: list[Path]
+) -> None:
     join(files, data=small_store)
     whole = snapshot(small_store)
     own = small_store / "measured" / "layers" / f"{run(source='elsewhere')['run_id']}.csv"
     content = own.read_bytes()
     own.write_bytes(content[: len(content) - len(content.splitlines()[-1]) // 2])
     cut = snapshot(small_store)
-    for attempt in (lambda: store.load("layers", small_store), lambda: join(files, data=small_store)):
+    for attempt in (
+        lambda: store.load("layers", small_store),
+        lambda: join(files, data=small_store),
+    ):
         with pytest.raises(DataError, match="damaged") as caught:
             attempt()
         assert str(own) in str(caught.value) and snapshot(small_store) == cut
@@ -101,7 +115,12 @@ def test_a_run_file_cut_in_half_is_named_and_comes_back_by_the_same_join(small_s
 
 @pytest.mark.parametrize("cache", ["off", "damaged", "closed"])
 def test_without_a_cache_rows_are_compared(
-    cache: str, small_store: Path, files: list[Path], reads: list[Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    cache: str,
+    small_store: Path,
+    files: list[Path],
+    reads: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     if cache == "off":
         monkeypatch.setenv(CACHE_VARIABLE, "off")
@@ -115,7 +134,9 @@ def test_without_a_cache_rows_are_compared(
 
 
 def test_rows_in_memory_have_no_hash(small_store: Path, files: list[Path]) -> None:
-    frames = [store.read_typed(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)]
+    frames = [
+        store.read_typed(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)
+    ]
     assert finished_joins.digest_of(module.JoinCall(sources=frames)) == ""
     join(frames, data=small_store)
     assert counts(join(frames, data=small_store)) == UNCHANGED

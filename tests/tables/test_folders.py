@@ -1,4 +1,5 @@
-"""Which folder is read and which is written, what lies beneath a store, which files make up a table."""
+"""Which folder is read and which is written, what lies beneath a store, which files make up a
+table."""
 
 from __future__ import annotations
 
@@ -86,7 +87,9 @@ def test_a_wheel_holds_what_ships_inside_the_package_where_it_is_not_written_to(
     assert folders.shipped("data") == wheel / "data"
     assert folders.shipped("analyses") == tmp_path / "analyses"
     for inside in (wheel / "data", wheel / "data" / "mine", wheel / ".." / "_shipped"):
-        with pytest.raises(UsageError, match=r"^the tables that ship with the package are read-only .*--data mine"):
+        with pytest.raises(
+            UsageError, match=r"^the tables that ship with the package are read-only .*--data mine"
+        ):
             folders.own_folder(inside)
     assert folders.own_folder(tmp_path / "mine") == tmp_path / "mine"
 
@@ -104,7 +107,10 @@ def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_ta
     ("content", "words"),
     [
         ("schema = 0", "created with an older schema.*got schema = 0; allowed: 1. Next: export it"),
-        ("schema = 2", "created with a newer schema.*got schema = 2; allowed: 1. Next: install a newer"),
+        (
+            "schema = 2",
+            "created with a newer schema.*got schema = 2; allowed: 1. Next: install a newer",
+        ),
         ('schema = "1"', "created with a newer schema.*got schema = '1'"),
         ("schema", "store.toml cannot be read.*schema = 1"),
     ],
@@ -141,14 +147,17 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
     stored = tomllib.loads((folder / "store.toml").read_text(encoding="utf-8"))
     assert stored == {"begun_with": thermostats.__version__, "schema": 1}
     printed = capsys.readouterr()
-    assert (printed.out, printed.err.count("new data folder for your own rows"), printed.err.count(str(folder))) == (
-        "",
-        1,
-        1,
-    )
+    assert (
+        printed.out,
+        printed.err.count("new data folder for your own rows"),
+        printed.err.count(str(folder)),
+    ) == ("", 1, 1)
     monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path / "asked"))
     assert writable_folder() == tmp_path / "asked"
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot create a data folder") as caught:
         writable_folder(tmp_path / "file" / "x")
-    assert (caught.value.got, caught.value.where) == ("Not a directory", str(tmp_path / "file" / "x"))
+    assert (caught.value.got, caught.value.where) == (
+        "Not a directory",
+        str(tmp_path / "file" / "x"),
+    )

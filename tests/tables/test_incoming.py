@@ -1,4 +1,5 @@
-"""Other people's rows: every format says the same, columns are mapped, and every wrong cell is named."""
+"""Other people's rows: every format says the same, columns are mapped, and every wrong cell is
+named."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ def written(frame: pd.DataFrame, path: Path) -> Path:
         frame.to_parquet(path)
     elif path.suffix in {".json", ".jsonl"}:
         rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-        path.write_text("\n".join(map(json.dumps, rows)) if path.suffix == ".jsonl" else json.dumps(rows))
+        path.write_text(
+            "\n".join(map(json.dumps, rows)) if path.suffix == ".jsonl" else json.dumps(rows)
+        )
     else:
         frame.to_csv(path, index=False, sep="\t" if path.suffix == ".tsv" else ",")
     return path
@@ -37,13 +40,17 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
         table("layers", *(layer(measured, number, 1 / 3 + number) for number in (1, 2, 3))),
     ]
     forms = [
-        frame if ending == "frame" else written(frame.iloc[:, ::-1], tmp_path / f"{number}.{ending}")
+        frame
+        if ending == "frame"
+        else written(frame.iloc[:, ::-1], tmp_path / f"{number}.{ending}")
         for number, frame in enumerate(frames)
     ]
     assert [done.added for done in join(forms, data=small_store)] == [1, 3]
     assert [done.unchanged for done in join(frames, data=small_store)] == [1, 3]
     stored = store.load("layers", small_store)
-    assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [1 / 3 + n for n in (1, 2, 3)]
+    assert stored.loc[stored["run_id"] == measured["run_id"], "gain_block"].tolist() == [
+        1 / 3 + n for n in (1, 2, 3)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,13 +77,29 @@ def test_every_format_gives_the_same_rows(small_store: Path, tmp_path: Path, end
         (b"a", "x.jsonn", "did you mean .json"),
     ],
 )
-def test_a_damaged_or_unknown_file_is_named(tmp_path: Path, content: bytes, name: str, words: str) -> None:
+def test_a_damaged_or_unknown_file_is_named(
+    tmp_path: Path, content: bytes, name: str, words: str
+) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises((DataError, UsageError), match=words):
         read(tmp_path / name)
 
 
-LINES = ["a,b", "1,2", "3,4", "", "é, x", ",", "1,", "a,b,c", "7", "\x00,1", "1\t2,3", "\ufeff,1", "' ,'"]
+LINES = [
+    "a,b",
+    "1,2",
+    "3,4",
+    "",
+    "é, x",
+    ",",
+    "1,",
+    "a,b,c",
+    "7",
+    "\x00,1",
+    "1\t2,3",
+    "\ufeff,1",
+    "' ,'",
+]
 
 
 @given(
@@ -84,7 +107,9 @@ LINES = ["a,b", "1,2", "3,4", "", "é, x", ",", "1,", "a,b,c", "7", "\x00,1", "1
     end=st.sampled_from(["\n", "\r\n", "\r"]),
     mark=st.sampled_from([b"", b"\xef\xbb\xbf"]),
 )
-def test_a_text_without_quotes_is_the_same_rows_as_with_them(lines: list[str], end: str, mark: bytes) -> None:
+def test_a_text_without_quotes_is_the_same_rows_as_with_them(
+    lines: list[str], end: str, mark: bytes
+) -> None:
     """Arrow reads the one, Python's csv module, which names what is wrong, the other."""
     plain, quoted = (["a,b", *lines], ['"a",b', *lines])
     outcomes = []
@@ -99,7 +124,9 @@ def test_a_text_without_quotes_is_the_same_rows_as_with_them(lines: list[str], e
         pd.testing.assert_frame_equal(*outcomes)
 
 
-def test_parquet_is_counted_before_it_is_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_is_counted_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = pd.DataFrame({"a": range(4), "b": 1.0, "c": "x" * 300_000}, index=[3, 1, 2, 0])
     frame.to_parquet(tmp_path / "x.parquet")
     rows = read(tmp_path / "x.parquet")

@@ -1,4 +1,5 @@
-"""Numbers that no change of weights moves, from rows: where P = I they follow, where they lack they are asked for."""
+"""Numbers that no change of weights moves, from rows: where P = I they follow, where they lack they
+are asked for."""
 
 from __future__ import annotations
 
@@ -10,7 +11,15 @@ from conftest import layer, model, run, table
 
 import thermostats
 from thermostats.tables.features import AS_READ, as_read, combine
-from thermostats.tables.invariants import BALANCED, READ, balanced_ratio, balanced_ratio_of, ov_read, ov_read_of, unread
+from thermostats.tables.invariants import (
+    BALANCED,
+    READ,
+    balanced_ratio,
+    balanced_ratio_of,
+    ov_read,
+    ov_read_of,
+    unread,
+)
 from thermostats.tables.reading import Selection
 from thermostats.tables.runs import superseded
 from thermostats.tables.schemas import READ_GAINS
@@ -22,11 +31,20 @@ GAINS = (2.0, 3.0, 5.0)
 
 
 def weight(run_id: str, matrix: str, head: str = "", **values: float) -> dict[str, object]:
-    return {"run_id": run_id, "layer": 1, "matrix": matrix, "head": head, "spectral_norm": 1.0, **values}
+    return {
+        "run_id": run_id,
+        "layer": 1,
+        "matrix": matrix,
+        "head": head,
+        "spectral_norm": 1.0,
+        **values,
+    }
 
 
 @pytest.mark.parametrize(("norms", "known"), [(RMS, True), (LAYER_NORM, False), (POST, False)])
-def test_where_norms_keep_the_mean_the_gains_are_read_gains(norms: dict[str, str], known: bool) -> None:
+def test_where_norms_keep_the_mean_the_gains_are_read_gains(
+    norms: dict[str, str], known: bool
+) -> None:
     it = run()
     models, runs = table("models", {**model(), **norms}), table("runs", it)
     layers = table("layers", *(layer(it, i, gain) for i, gain in enumerate(GAINS, 1)))
@@ -51,7 +69,9 @@ def test_what_was_measured_stands_before_what_follows() -> None:
 def test_runs_that_lack_them_are_named_once_for_each_kind() -> None:
     kinds = {"rms": RMS, "ln": LAYER_NORM, "post": POST}
     models = table("models", *({**model(f"lab/{name}"), **norms} for name, norms in kinds.items()))
-    gains, spectra = ({name: run(f"lab/{name}", attention=how) for name in kinds} for how in ("default", ""))
+    gains, spectra = (
+        {name: run(f"lab/{name}", attention=how) for name in kinds} for how in ("default", "")
+    )
     runs = table("runs", *gains.values(), *spectra.values())
     layers = table("layers", *(layer(each, 1, 2.0) for each in gains.values()))
     weights = table("weights", *(weight(str(each["run_id"]), "W_V") for each in spectra.values()))
@@ -75,7 +95,10 @@ def test_they_are_ratios_of_the_rows_by_hand() -> None:
         weight(name, "OV", "1", ov_read_norm=8.0),
         weight(name, "OV", "2"),
     )
-    layers = table("layers", *({**layer(gains, 1, 2.0, p), "read_norm": n} for p, n in (("a", 1.0), ("b", 4.0))))
+    layers = table(
+        "layers",
+        *({**layer(gains, 1, 2.0, p), "read_norm": n} for p, n in (("a", 1.0), ("b", 4.0))),
+    )
     assert balanced_ratio_of(runs, weights)["balanced_ratio"].tolist() == [1.5]
     heads = ov_read_of(runs, weights, layers)
     assert heads["head"].tolist() == ["1"] and heads["ov_read"].tolist() == [pytest.approx(8 / 2)]

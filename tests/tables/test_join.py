@@ -18,21 +18,31 @@ from thermostats.tables.join import join
 
 def new_run(gain: float = 1.25, **fields: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     measured = run(**{"source": "elsewhere", **fields})
-    return table("runs", measured), table("layers", *(layer(measured, number, gain) for number in (1, 2, 3)))
+    return table("runs", measured), table(
+        "layers", *(layer(measured, number, gain) for number in (1, 2, 3))
+    )
 
 
-def test_new_rows_are_added_one_file_per_run_and_again_change_nothing(small_store: Path, tmp_path: Path) -> None:
+def test_new_rows_are_added_one_file_per_run_and_again_change_nothing(
+    small_store: Path, tmp_path: Path
+) -> None:
     runs, layers = new_run()
     (tmp_path / "half.csv").write_bytes(store.to_csv(layers.iloc[:2], "layers"))
     done = join([tmp_path / "half.csv", runs, layers.iloc[1:]], data=small_store)
-    assert [(d.table, d.added, d.unchanged, d.replaced) for d in done] == [("runs", 1, 0, 0), ("layers", 3, 0, 0)]
+    assert [(d.table, d.added, d.unchanged, d.replaced) for d in done] == [
+        ("runs", 1, 0, 0),
+        ("layers", 3, 0, 0),
+    ]
     assert [[path.relative_to(small_store).as_posix() for path in each.files] for each in done] == [
         [f"measured/{name}/{runs['run_id'][0]}.csv"] for name in ("runs", "layers")
     ]
     assert store.check(small_store)["layers"] == 9
     before = snapshot(small_store)
     again = join(list(new_run()), data=small_store)
-    assert [(d.added, d.unchanged, d.replaced, d.files) for d in again] == [(0, 1, 0, ()), (0, 3, 0, ())]
+    assert [(d.added, d.unchanged, d.replaced, d.files) for d in again] == [
+        (0, 1, 0, ()),
+        (0, 3, 0, ()),
+    ]
     recorded = runs.assign(seconds=3.0, versions="torch=1")  # no conflict, and no part of the run
     assert join(recorded, data=small_store)[0].unchanged == 1
     assert snapshot(small_store) == before
@@ -44,7 +54,9 @@ def test_other_values_are_refused_with_the_largest_difference_named(small_store:
     before = snapshot(small_store)
     layers.loc[0, "gain_block"] = 1.2500001
     layers.loc[2, "gain_block"] = 4.5
-    message = r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5.*replace=True"
+    message = (
+        r"2 of these rows .* gain_block at .*layer 3.* there .*1\.25.* new .*4\.5.*replace=True"
+    )
     with pytest.raises(DataError, match=message):
         join(layers, data=small_store)
     layers.loc[1, ["gain_block", "missing"]] = [None, "overflow"]
@@ -79,7 +91,9 @@ def test_replacing_some_rows_leaves_the_others_and_adds_what_is_new(small_store:
     assert [path.name for path in done.files] == [f"{run()['run_id']}.csv"]
     after = store.load("layers", small_store)
     last = after[after["position"] == "last"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(last.drop(columns="gain_block"), before.drop(columns="gain_block"))
+    pd.testing.assert_frame_equal(
+        last.drop(columns="gain_block"), before.drop(columns="gain_block")
+    )
     assert last["gain_block"].tolist() == [before["gain_block"][0], 7.0, *before["gain_block"][2:]]
     assert (after["position"] == "first").sum() == 1
 
@@ -93,12 +107,18 @@ MISFITS = {
         (pd.DataFrame([model()])[["model_id", "heritage", "n_layers", "d_model", "n_heads"]], None),
         "not those of table models.*got without n_params",
     ),
-    "a column more": ((new_run()[0].assign(note=1), None), "nearly those of runs: without none, unknown note"),
+    "a column more": (
+        (new_run()[0].assign(note=1), None),
+        "nearly those of runs: without none, unknown note",
+    ),
     "no source": (
         (new_run()[1].drop(columns="run_id").assign(model_id="lab/model"), "layers"),
         "do not say to which run they belong.*add source",
     ),
-    "no such table": ((new_run()[0], "runz"), "no such table.*'runz'.*allowed: models, lineage, prompts, runs"),
+    "no such table": (
+        (new_run()[0], "runz"),
+        "no such table.*'runz'.*allowed: models, lineage, prompts, runs",
+    ),
     "lacking and unknown": (
         (new_run()[1].rename(columns={"gain_block": "gain"}).drop(columns="position"), "layers"),
         "columns are not those of table layers.*got without position; unknown gain",
@@ -108,7 +128,9 @@ MISFITS = {
 
 
 @pytest.mark.parametrize("name", MISFITS)
-def test_rows_of_no_table_are_told_with_the_nearest_and_what_is_misspelt(name: str, small_store: Path) -> None:
+def test_rows_of_no_table_are_told_with_the_nearest_and_what_is_misspelt(
+    name: str, small_store: Path
+) -> None:
     (rows, named), message = MISFITS[name]
     with pytest.raises(UsageError, match=message) as caught:
         join(rows, table=named, data=small_store)
@@ -118,7 +140,9 @@ def test_rows_of_no_table_are_told_with_the_nearest_and_what_is_misspelt(name: s
 SHIPPED = store.shipped("data")
 
 
-def test_without_a_folder_nothing_is_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_folder_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv(folders.DATA_VARIABLE, raising=False)
     before = snapshot(SHIPPED)
     with pytest.raises(UsageError, match=r"read-only.*--data mine"):
@@ -136,7 +160,13 @@ def test_own_rows_lie_over_the_package_s(tmp_path: Path) -> None:
     prompt = {"prompt_set": "own", "prompt_id": "a", "text": "x", "text_sha256": "0" * 64}
     rows = [layer(measured, number, gain) for number, gain in ((1, 9.0), (2, 1.5), (3, 0.5))]
     join(
-        [table("models", model()), table("prompts", prompt), table("runs", measured), table("layers", *rows)], data=mine
+        [
+            table("models", model()),
+            table("prompts", prompt),
+            table("runs", measured),
+            table("layers", *rows),
+        ],
+        data=mine,
     )
     assert len(store.load("layers", mine)) == len(store.load("layers", SHIPPED)) + 3
     assert len(store.load("models", mine)) == len(store.load("models", SHIPPED)) + 1
@@ -179,7 +209,9 @@ def test_figures_of_the_study_are_not_replaced(tmp_path: Path) -> None:
         ({"dtype": "float8"}, "float8"),
     ],
 )
-def test_rows_that_refer_to_nothing_are_refused(small_store: Path, change: dict[str, str], words: str) -> None:
+def test_rows_that_refer_to_nothing_are_refused(
+    small_store: Path, change: dict[str, str], words: str
+) -> None:
     before = snapshot(small_store)
     with pytest.raises(DataError, match=words):
         runs, layers = new_run(**change)

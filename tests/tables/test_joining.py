@@ -1,4 +1,5 @@
-"""Trees from distances: the example of Saitou and Nei, another by R's `ape::nj`, roots, and what is refused."""
+"""Trees from distances: the example of Saitou and Nei, another by R's `ape::nj`, roots, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ PUBLISHED = (
 """Saitou and Nei 1987, eight units whose distances add along the tree below."""
 THEIRS = "(t8:6,t7:2,((((t1:5,t2:2):2,t3:1):1,t4:3):2,(t5:1,t6:4):2):1)root;"
 NINE = (
-    (2.235,), (2.026, 1.791), (3.612, 3.155, 2.799), (2.644, 3.784, 3.021, 2.603), (3.666, 2.929, 3.0, 4.184, 4.12),
+    (2.235,), (2.026, 1.791), (3.612, 3.155, 2.799), (2.644, 3.784, 3.021, 2.603), (3.666, 2.929, 3.0, 4.184, 4.12),  # noqa: E501
     (1.832, 1.642, 1.501, 1.892, 2.243, 3.175), (1.651, 1.968, 2.611, 3.048, 2.577, 3.253, 1.507),
     (2.253, 1.021, 2.037, 2.741, 3.192, 2.447, 1.311, 1.372),
 )  # fmt: skip
@@ -53,7 +54,9 @@ def apart(tree: Tree) -> pd.DataFrame:
     return pd.DataFrame(k.diagonal()[:, None] + k.diagonal() - 2 * k, index=tips, columns=tips)
 
 
-@pytest.mark.parametrize(("lower", "theirs"), [(PUBLISHED, THEIRS), (NINE, BY_APE)], ids=["published", "ape"])
+@pytest.mark.parametrize(
+    ("lower", "theirs"), [(PUBLISHED, THEIRS), (NINE, BY_APE)], ids=["published", "ape"]
+)
 def test_as_published_and_as_ape_joins(lower: tuple[tuple[float, ...], ...], theirs: str) -> None:
     d, by_hand = matrix(lower), thermostats.tree(theirs)
     tree = thermostats.neighbour_joining(d)
@@ -69,7 +72,9 @@ def test_the_root_lies_amid_the_longest_path_or_at_a_model() -> None:
     assert heights["t1"] == heights["t8"] == 17 / 2 == max(heights.values())
     base = thermostats.neighbour_joining(d, root="t3")
     heights = dict(zip(base.names, base.heights, strict=True))
-    assert base.names[0] == "t3" and {name: heights[name] for name in d} == pytest.approx(d["t3"].to_dict())
+    assert base.names[0] == "t3" and {name: heights[name] for name in d} == pytest.approx(
+        d["t3"].to_dict()
+    )
 
 
 def test_groups_of_a_declared_tree_that_are_missed() -> None:
@@ -78,9 +83,9 @@ def test_groups_of_a_declared_tree_that_are_missed() -> None:
     table = recovered(declared, other, "abcde").set_index("models")["recovered"]
     assert table.to_dict() == {"c, d, e": True, "c, d": False}
     with_base = thermostats.tree("((b:1,c:1)a:1,(e:1,f:1)d:1)root;")
-    assert recovered(with_base, thermostats.tree("((a:0,b:1,c:1)x:1,(d:0,e:1,f:1)y:1)root;"), "abcdef")[
-        "recovered"
-    ].all()
+    assert recovered(
+        with_base, thermostats.tree("((a:0,b:1,c:1)x:1,(d:0,e:1,f:1)y:1)root;"), "abcdef"
+    )["recovered"].all()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,9 @@ def test_groups_of_a_declared_tree_that_are_missed() -> None:
         (lambda d: d * 0, "none of which differs"),
     ],
 )
-def test_what_is_no_distance_is_refused(change: Callable[[pd.DataFrame], pd.DataFrame], message: str) -> None:
+def test_what_is_no_distance_is_refused(
+    change: Callable[[pd.DataFrame], pd.DataFrame], message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
         thermostats.neighbour_joining(change(matrix(PUBLISHED)))
 
@@ -112,7 +119,9 @@ def test_what_adds_along_a_random_tree_gives_it_back() -> None:
         edges.append((f"n{i}", parent, float(rng.uniform(0.1, 2.0))))
         names.append(f"n{i}")
     tree = Tree.of(pd.DataFrame(edges, columns=["name", "parent", "length"]))
-    found = thermostats.neighbour_joining(apart(tree).sample(frac=1, random_state=1).pipe(lambda d: d[d.index]))
+    found = thermostats.neighbour_joining(
+        apart(tree).sample(frac=1, random_state=1).pipe(lambda d: d[d.index])
+    )
     pd.testing.assert_frame_equal(apart(found), apart(tree), atol=1e-9)
 
 

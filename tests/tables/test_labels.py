@@ -1,4 +1,5 @@
-"""Labels: which are the same, which are asked about, in joins, measurements, fits and predictions."""
+"""Labels: which are the same, which are asked about, in joins, measurements, fits and
+predictions."""
 
 from __future__ import annotations
 
@@ -14,14 +15,29 @@ from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import read_prompts
 from thermostats.tables.labels import as_labels, bare, label, spelling, spelt_apart
 
-SAME = ["Alpha", "Alpha ", "alpha", "ALPHA", "\u00a0Alpha", "Al\u200bpha", "\uff21\uff4c\uff50\uff48\uff41", "Alpha\t"]
+SAME = [
+    "Alpha",
+    "Alpha ",
+    "alpha",
+    "ALPHA",
+    "\u00a0Alpha",
+    "Al\u200bpha",
+    "\uff21\uff4c\uff50\uff48\uff41",
+    "Alpha\t",
+]
 """One lab in eight spellings: spaces, capitals, no-break space, no width, full width."""
 
 
 def test_a_number_is_the_label_of_its_whole_value() -> None:
     values = [4, 4.0, np.int64(4), np.float32(4), 4.5, "4", "four", True]
     assert [label(value) for value in values] == ["4", "4", "4", "4", "4.5", "4", "four", "True"]
-    assert as_labels(pd.Series([1, None, 2.0, pd.NA, "x"], dtype=object)).tolist() == ["1", None, "2", None, "x"]
+    assert as_labels(pd.Series([1, None, 2.0, pd.NA, "x"], dtype=object)).tolist() == [
+        "1",
+        None,
+        "2",
+        None,
+        "x",
+    ]
     assert as_labels(pd.Series([1.0, np.nan])).tolist() == ["1", None]
 
 
@@ -37,7 +53,9 @@ def test_spellings_of_one_label_are_found_and_others_are_not() -> None:
 RNG = np.random.default_rng(0)
 LABS = np.repeat(["1", "2", "3", "4", "5"], 8)
 EFFECT = {"1": 0.0, "2": 3.0, "3": -3.0, "4": 6.0, "5": 1.0}
-ROWS = pd.DataFrame({"model_id": [f"m{i}" for i in range(40)], "lab": LABS, "layers": RNG.integers(8, 48, 40)})
+ROWS = pd.DataFrame(
+    {"model_id": [f"m{i}" for i in range(40)], "lab": LABS, "layers": RNG.integers(8, 48, 40)}
+)
 ROWS = ROWS.assign(gain=[EFFECT[lab] for lab in LABS] + RNG.normal(0, 0.1, 40))
 NEW = pd.DataFrame({"model_id": ["new"], "lab": ["4"], "layers": [20]})
 
@@ -52,7 +70,10 @@ def test_whatever_kind_of_number_a_lab_is_it_is_the_same_lab(of_table: Any, of_n
     fit = line(ROWS.assign(lab=ROWS["lab"].map(of_table)))
     predicted = fit.predict(NEW.assign(lab=NEW["lab"].map(of_new)))
     at_hand = ROWS.loc[ROWS["lab"] == "4", "gain"].mean()
-    assert predicted["gain_mean"].iloc[0] == pytest.approx(at_hand, abs=0.1) and predicted["gain_sd"].iloc[0] < 0.2
+    assert (
+        predicted["gain_mean"].iloc[0] == pytest.approx(at_hand, abs=0.1)
+        and predicted["gain_sd"].iloc[0] < 0.2
+    )
 
 
 def test_kinds_of_numbers_may_mix_within_a_table() -> None:
@@ -63,7 +84,9 @@ def test_kinds_of_numbers_may_mix_within_a_table() -> None:
 
 @pytest.mark.parametrize("odd", SAME[1:])
 def test_a_fit_asks_about_labels_that_differ_in_spelling_alone(odd: str) -> None:
-    named = ROWS.assign(lab=ROWS["lab"].map(lambda lab: {"4": "Alpha", "5": odd}.get(lab, f"lab {lab}")))
+    named = ROWS.assign(
+        lab=ROWS["lab"].map(lambda lab: {"4": "Alpha", "5": odd}.get(lab, f"lab {lab}"))
+    )
     with pytest.raises(UsageError, match="spelling alone") as refused:
         line(named, seed=7)
     step = refused.value.next_step
@@ -87,7 +110,9 @@ def test_models_that_differ_in_spelling_alone_are_no_two_models() -> None:
         line(twice)
 
 
-PROMPTS = pd.DataFrame({"prompt_set": "s", "prompt_id": ["a", "b", "c"], "text": ["one", "two", "three"]})
+PROMPTS = pd.DataFrame(
+    {"prompt_set": "s", "prompt_id": ["a", "b", "c"], "text": ["one", "two", "three"]}
+)
 
 
 def test_one_text_three_times_is_not_three_prompts(tmp_path: Path) -> None:
@@ -98,7 +123,9 @@ def test_one_text_three_times_is_not_three_prompts(tmp_path: Path) -> None:
     done = eval(step[step.index("thermostats.join(") :], {"thermostats": thermostats, "df": same})  # noqa: S307
     assert done[0].added == 1
     with pytest.raises(DataError, match="one text 2 times"):  # of the set that is there already
-        thermostats.join(PROMPTS.assign(text="one").iloc[2:], table="prompts", data=tmp_path / "mine")
+        thermostats.join(
+            PROMPTS.assign(text="one").iloc[2:], table="prompts", data=tmp_path / "mine"
+        )
     assert thermostats.join(PROMPTS.iloc[1:], table="prompts", data=tmp_path / "mine")[0].added == 2
 
 
@@ -115,8 +142,17 @@ def test_prompts_of_a_file_are_each_there_once(tmp_path: Path) -> None:
         thermostats.measure("none", prompts=["one", "two", "one"])
 
 
-MODEL = {"model_id": "me/a", "heritage": "Me", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 10**6}
-LAYERS = pd.DataFrame({"model_id": "me/a", "layer": [2, 3], "prompt_id": "p", "gain_block": 1.1, "source": "mine"})
+MODEL = {
+    "model_id": "me/a",
+    "heritage": "Me",
+    "n_layers": 4,
+    "n_heads": 4,
+    "d_model": 64,
+    "n_params": 10**6,
+}
+LAYERS = pd.DataFrame(
+    {"model_id": "me/a", "layer": [2, 3], "prompt_id": "p", "gain_block": 1.1, "source": "mine"}
+)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +186,11 @@ def test_a_join_asks_about_labels_that_the_tables_spell_otherwise(
 
 def test_prompts_and_sources_of_gains_are_asked_about(tmp_path: Path) -> None:
     thermostats.join(pd.DataFrame([MODEL]), data=tmp_path / "mine")
-    how: dict[str, Any] = {"table": "layers", "constants": {"position": "last"}, "data": tmp_path / "mine"}
+    how: dict[str, Any] = {
+        "table": "layers",
+        "constants": {"position": "last"},
+        "data": tmp_path / "mine",
+    }
     both = pd.concat([LAYERS, LAYERS.assign(prompt_id="P")])
     for rows in (both, pd.concat([LAYERS, LAYERS.assign(source="Mine")])):
         with pytest.raises(DataError, match="spelt otherwise"):

@@ -1,4 +1,5 @@
-"""Files that would fill memory are refused before they do: huge ones, and small ones that unpack to much."""
+"""Files that would fill memory are refused before they do: huge ones, and small ones that unpack to
+much."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def sparse(path: Path, size: int) -> Path:
 
 
 @pytest.mark.parametrize("name", ["layers", "prompts"])
-def test_a_table_of_four_gigabytes_is_refused_unread(name: str, small_store: Path, two_gigabytes: None) -> None:
+def test_a_table_of_four_gigabytes_is_refused_unread(
+    name: str, small_store: Path, two_gigabytes: None
+) -> None:
     path = own_files(name, small_store)[0]
     sparse(path, 4 * 1024**3)
     for read in (lambda: store.load(name, small_store), lambda: store.check(small_store)):

@@ -34,39 +34,70 @@ def test_claims_of_the_package() -> None:
         "nursery",
     )
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)
-    plain = listing.rows_of_table("claims", rules=False)[0]  # as on a terminal, where no script is loaded
+    plain = listing.rows_of_table("claims", rules=False)[
+        0
+    ]  # as on a terminal, where no script is loaded
     assert plain == [{name: row[name] for name in columns} for row in rows]
 
 
 def named(claim: str, estimand: str, headline: bool, **fields: object) -> dict[str, object]:
     """A row that has an id."""
     facts = {"published": '{"a": 1.5}', "n_models": 3, **fields}
-    return finding(claim, finding=f"{claim}.{estimand}", estimand=estimand, headline=headline, **facts)
+    return finding(
+        claim, finding=f"{claim}.{estimand}", estimand=estimand, headline=headline, **facts
+    )
 
 
 def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
-    rows = [named("C02", "x", True), named("C01", "a", False), named("C01", "b", True, estimate=0.5)]
+    rows = [
+        named("C02", "x", True),
+        named("C01", "a", False),
+        named("C01", "b", True, estimate=0.5),
+    ]
     store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
     findings = listing.findings(tmp_path)
-    assert [(row["claim"], row["estimand"]) for row in findings] == [("C01", "b"), ("C01", "a"), ("C02", "x")]
+    assert [(row["claim"], row["estimand"]) for row in findings] == [
+        ("C01", "b"),
+        ("C01", "a"),
+        ("C02", "x"),
+    ]
     first = {row["finding"] for row in findings if row["headline"]}
     others = [
-        named("C01", name, False, view_of="published", evidence="measured", provisional="few", leans="supported")
+        named(
+            "C01",
+            name,
+            False,
+            view_of="published",
+            evidence="measured",
+            provisional="few",
+            leans="supported",
+        )
         for name in ("a", "b")
     ]
     store.save(table("findings", *rows, *others), "findings", tmp_path / "findings.csv")
-    measured = [listing.for_reading(row, first) for row in listing.findings(tmp_path, evidence="measured")]
+    measured = [
+        listing.for_reading(row, first) for row in listing.findings(tmp_path, evidence="measured")
+    ]
     assert [row["headline"] for row in measured] == ["claim", ""]
     assert measured[0]["verdict"].endswith(", leans to “supported”, provisional")
     assert (findings[0]["published"], findings[0]["reproduced"]) == ({"a": 1.5}, {})
-    assert (findings[0]["estimate"], findings[1]["estimate"], findings[0]["n_models"]) == (0.5, None, 3)
+    assert (findings[0]["estimate"], findings[1]["estimate"], findings[0]["n_models"]) == (
+        0.5,
+        None,
+        3,
+    )
     json.dumps(findings, allow_nan=False)
 
 
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:
     join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
-    assert [listing.rows_of_table(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")] == [[], []]
-    first = [table("models", model("aaa/first")), table("runs", run("aaa/first", prompt_set="", prompt_sha=""))]
+    assert [
+        listing.rows_of_table(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")
+    ] == [[], []]
+    first = [
+        table("models", model("aaa/first")),
+        table("runs", run("aaa/first", prompt_set="", prompt_sha="")),
+    ]
     join(first, data=tmp_path / "mine")
     for name in ("models", "runs"):
         rows, _ = listing.rows_of_table(name, tmp_path / "mine")

@@ -1,4 +1,5 @@
-"""What a user says of a model: into rows of their own, of models that are theirs, checked before it is written."""
+"""What a user says of a model: into rows of their own, of models that are theirs, checked before it
+is written."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def test_a_lab_is_written_into_every_revision_or_one(mine: Path) -> None:
         ("my-model", {"n_layers": "4"}, "all else is read from the model's files"),
     ],
 )
-def test_what_cannot_be_set_is_said(mine: Path, model_id: str, facts: dict[str, str], message: str) -> None:
+def test_what_cannot_be_set_is_said(
+    mine: Path, model_id: str, facts: dict[str, str], message: str
+) -> None:
     before = snapshot(mine)
     with pytest.raises(ThermostatsError, match=re.escape(message)):
         set_facts(model_id, facts, data=mine)
@@ -59,6 +62,9 @@ def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> 
     for lab in ("eleutherai", "EleutherAI ", "Eleuther-AI"):
         with pytest.raises(UsageError, match="spell this lab otherwise") as caught:
             check_lab(lab, "me/x", mine)
-        assert caught.value.allowed == "EleutherAI" and "thermostats set me/x" in caught.value.next_step
+        assert (
+            caught.value.allowed == "EleutherAI"
+            and "thermostats set me/x" in caught.value.next_step
+        )
     for lab in ("EleutherAI", "A new lab", ""):
         check_lab(lab, "me/x", mine)

@@ -1,4 +1,5 @@
-"""One row per model: which models, what is left out by name; the same from a set's name and from its tables."""
+"""One row per model: which models, what is left out by name; the same from a set's name and from
+its tables."""
 
 from __future__ import annotations
 
@@ -17,17 +18,21 @@ from thermostats.tables.model_rows import LEFT_OUT, disagreements, model_rows
 
 
 def measured(model_id: str, gain: float, **fields: object) -> list[pd.DataFrame]:
-    """A model of three blocks whose penultimate gain is known on two prompts, 10% to either side."""
+    """A model of three blocks whose penultimate gain is known on two prompts, 10% to either
+    side."""
     theirs = run(model_id, **fields)
     rows = [
-        layer(theirs, number, gain * way, name) for number in (1, 2, 3) for name, way in (("a", 1 / 1.1), ("b", 1.1))
+        layer(theirs, number, gain * way, name)
+        for number in (1, 2, 3)
+        for name, way in (("a", 1 / 1.1), ("b", 1.1))
     ]
     return [table("runs", theirs), table("layers", *rows)]
 
 
 @pytest.fixture
 def models(small_store: Path) -> Path:
-    """A base model, one that norms after the sum, one tuned from the first, and one of two blocks."""
+    """A base model, one that norms after the sum, one tuned from the first, and one of two
+    blocks."""
     rows = [
         model("lab/base"),
         {**model("lab/post"), "architecture": "mine", "norm_place": "post"},
@@ -45,8 +50,12 @@ def test_models_that_can_be_compared_once_each_and_the_others_by_name(models: Pa
     assert rows.attrs[LEFT_OUT] == ("left out, since normalised after the sum: lab/post",)
     mean = 1.25 * (1 / 1.1 + 1.1) / 2
     assert rows["gain"].tolist() == [pytest.approx(mean), pytest.approx(1.5)]
-    spread = 1.25 * (1.1 - 1 / 1.1) / np.sqrt(2)  # standard deviation of two values, over √2 the error of their mean
-    assert rows["upper"][0] - rows["gain"][0] == pytest.approx(12.7062 * spread / np.sqrt(2), rel=1e-5)
+    spread = (
+        1.25 * (1.1 - 1 / 1.1) / np.sqrt(2)
+    )  # standard deviation of two values, over √2 the error of their mean
+    assert rows["upper"][0] - rows["gain"][0] == pytest.approx(
+        12.7062 * spread / np.sqrt(2), rel=1e-5
+    )
     with_all = model_rows("measured", data=models, incomparable=True)
     assert with_all["model_id"].tolist() == ["lab/base", "lab/post", "lab/small"]
     assert not with_all.attrs.get(LEFT_OUT)
@@ -57,11 +66,19 @@ def test_two_measurements_of_one_model_are_one_row(models: Path) -> None:
     rows = model_rows("pooled", data=models).set_index("model_id")
     assert rows.index.is_unique
     low, high = (gain * (1 / 1.1 + 1.1) / 2 for gain in (1.25, 1.35))
-    assert rows.loc["lab/base", "gain"] == pytest.approx(np.sqrt(low * high))  # equal errors: the geometric mean
+    assert rows.loc["lab/base", "gain"] == pytest.approx(
+        np.sqrt(low * high)
+    )  # equal errors: the geometric mean
 
 
 def test_a_gain_that_is_not_above_0_is_left_out_by_name_without_a_warning(models: Path) -> None:
-    stated = {"model_id": "lab/flat", "source": "x", "prompt_id": "", "estimand": "penultimate_gain", "value": [-1.0]}
+    stated = {
+        "model_id": "lab/flat",
+        "source": "x",
+        "prompt_id": "",
+        "estimand": "penultimate_gain",
+        "value": [-1.0],
+    }
     deep = {**stated, "model_id": "lab/base"}
     for each in (stated, deep):
         join(each, table="summaries", data=models, accept=True)

@@ -1,4 +1,5 @@
-"""Gains from norms as other tools list them: TransformerLens caches, CSV of hidden states, stacks of block outputs."""
+"""Gains from norms as other tools list them: TransformerLens caches, CSV of hidden states, stacks
+of block outputs."""
 
 from __future__ import annotations
 
@@ -36,19 +37,25 @@ def of_three(frame: pd.DataFrame, place: str = "pre") -> pd.DataFrame:
 
 
 def test_gains_are_ratios_of_norms_that_follow_each_other() -> None:
-    frame = pd.concat([states(prompt="a"), states(prompt="b").assign(norm=2 * NORMS)], ignore_index=True)
+    frame = pd.concat(
+        [states(prompt="a"), states(prompt="b").assign(norm=2 * NORMS)], ignore_index=True
+    )
     gains, normed = gains_from_norms(frame, STATES, "", of_three(frame))
     assert gains["layer"].tolist() == [1, 2, 3] * 2 and normed.empty
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5] * 2)
     np.testing.assert_allclose(gains["norm_in"], [1, 2, 3, 2, 4, 6])
-    assert gains_from_norms(states().drop(index=1), STATES, "", of_three(states()))[0]["layer"].tolist() == [3]
+    assert gains_from_norms(states().drop(index=1), STATES, "", of_three(states()))[0][
+        "layer"
+    ].tolist() == [3]
 
 
 def test_the_last_of_normed_states_gives_the_normed_gain() -> None:
     gains, normed = gains_from_norms(states(), {**STATES, "last": "normed"}, "", of_three(states()))
     assert gains["layer"].tolist() == [1, 2]
     assert normed["normed_gain"].tolist() == [0.5]
-    gains, normed = gains_from_norms(states(), {**STATES, "last": "unknown"}, "", of_three(states()))
+    gains, normed = gains_from_norms(
+        states(), {**STATES, "last": "unknown"}, "", of_three(states())
+    )
     assert gains["layer"].tolist() == [1, 2] and normed.empty
     with pytest.raises(DataError, match="no final norm"):
         gains_from_norms(states(), {**STATES, "last": "normed"}, "", of_three(states(), "post"))
@@ -66,7 +73,10 @@ def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5])
     with pytest.raises(DataError, match="1_mid"):
         gains_from_norms(
-            stacked.assign(state=["0_pre", "1_mid", "2_pre", "final_post"]), OF_HOOKS, "", of_three(stacked)
+            stacked.assign(state=["0_pre", "1_mid", "2_pre", "final_post"]),
+            OF_HOOKS,
+            "",
+            of_three(stacked),
         )
 
 
@@ -91,7 +101,9 @@ def test_a_column_without_values_tells_no_rows_apart() -> None:
         (states().assign(state=[0, 1, 1, 2]), STATES, "two norms for one state"),
     ],
 )
-def test_what_is_no_norm_of_a_state_is_refused(frame: pd.DataFrame, norms: dict[str, str], message: str) -> None:
+def test_what_is_no_norm_of_a_state_is_refused(
+    frame: pd.DataFrame, norms: dict[str, str], message: str
+) -> None:
     with pytest.raises(DataError if norms is STATES else UsageError, match=message):
         gains_from_norms(frame, norms, "")
 
@@ -109,9 +121,16 @@ def stack(name: str) -> pd.DataFrame:
     return pd.DataFrame({"state": state, "norm": norm, "prompt": "a", "model": MODEL})
 
 
-MAPPING = {"table": "layers", "columns": {"prompt": "prompt_id", "model": "model_id"}, "norms": STATES}
+MAPPING = {
+    "table": "layers",
+    "columns": {"prompt": "prompt_id", "model": "model_id"},
+    "norms": STATES,
+}
 CONSTANTS = {"position": "last", "source": "stack"}
-HOW: dict[str, dict[str, Any]] = {"[norms]": {"mapping": MAPPING}, "--as": {"recipe": "hidden-states"}}
+HOW: dict[str, dict[str, Any]] = {
+    "[norms]": {"mapping": MAPPING},
+    "--as": {"recipe": "hidden-states"},
+}
 
 
 def gains_of(data: Path) -> dict[int, float]:
@@ -121,8 +140,12 @@ def gains_of(data: Path) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("name", ["outputs from 0", "outputs from 1", "inputs from 0", "inputs from 1"])
-def test_as_many_states_as_blocks_are_joined_as_what_they_are_said_to_be(name: str, how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["outputs from 0", "outputs from 1", "inputs from 0", "inputs from 1"]
+)
+def test_as_many_states_as_blocks_are_joined_as_what_they_are_said_to_be(
+    name: str, how: str, tmp_path: Path
+) -> None:
     kind = name.partition(" ")[0]
     arguments = {**HOW[how], "constants": CONSTANTS, "data": tmp_path / "mine"}
     with pytest.raises(UsageError, match=r"what enters or what leaves.*12 blocks") as refused:
@@ -150,7 +173,11 @@ def test_the_command_line_prints_both_lines(tmp_path: Path) -> None:
 
 
 def test_all_states_need_no_word_and_are_no_outputs(tmp_path: Path) -> None:
-    arguments: dict[str, Any] = {"mapping": MAPPING, "constants": CONSTANTS, "data": tmp_path / "mine"}
+    arguments: dict[str, Any] = {
+        "mapping": MAPPING,
+        "constants": CONSTANTS,
+        "data": tmp_path / "mine",
+    }
     with pytest.raises(UsageError, match="no outputs alone"):
         join(stack("all"), **arguments, states="outputs")
     join(stack("all"), **arguments)
@@ -160,18 +187,28 @@ def test_all_states_need_no_word_and_are_no_outputs(tmp_path: Path) -> None:
 
 
 def test_numbers_that_reach_neither_end_must_say_where_they_begin(tmp_path: Path) -> None:
-    arguments: dict[str, Any] = {"mapping": MAPPING, "constants": CONSTANTS, "data": tmp_path / "mine"}
+    arguments: dict[str, Any] = {
+        "mapping": MAPPING,
+        "constants": CONSTANTS,
+        "data": tmp_path / "mine",
+    }
     middle = stack("outputs from 0").iloc[3:6]
     with pytest.raises(UsageError, match="from 0 or from 1") as refused:
         join(middle, **arguments, states="outputs")
     line = next(line for line in str(refused.value).splitlines() if '"counted_from": 0' in line)
     eval(line[line.index("thermostats.join(") :], {"thermostats": thermostats, "df": middle})  # noqa: S307
-    assert gains_of(tmp_path / "mine") == pytest.approx({layer: GAIN[layer - 1] for layer in (5, 6)})
+    assert gains_of(tmp_path / "mine") == pytest.approx(
+        {layer: GAIN[layer - 1] for layer in (5, 6)}
+    )
 
 
 def test_a_prompt_that_lacks_a_state_is_asked_about(tmp_path: Path) -> None:
     both = pd.concat([stack("all"), stack("all").assign(prompt="b").iloc[:-1]])
-    arguments: dict[str, Any] = {"mapping": MAPPING, "constants": CONSTANTS, "data": tmp_path / "mine"}
+    arguments: dict[str, Any] = {
+        "mapping": MAPPING,
+        "constants": CONSTANTS,
+        "data": tmp_path / "mine",
+    }
     with pytest.raises(UsageError, match="what enters or what leaves"):
         join(both, **arguments)
     join(both, **arguments, states="inputs")
@@ -180,14 +217,23 @@ def test_a_prompt_that_lacks_a_state_is_asked_about(tmp_path: Path) -> None:
 
 def test_the_last_hidden_state_is_the_normed_gain_of_features(tmp_path: Path) -> None:
     tuple_of_states = stack("all").assign(norm=[*STREAM[:-1], NORMED])
-    done = join(tuple_of_states, recipe="hidden-states", constants=CONSTANTS, data=tmp_path / "mine")
-    assert {table.table: table.added for table in done} == {"runs": 1, "layers": L - 1, "summaries": 1}
+    done = join(
+        tuple_of_states, recipe="hidden-states", constants=CONSTANTS, data=tmp_path / "mine"
+    )
+    assert {table.table: table.added for table in done} == {
+        "runs": 1,
+        "layers": L - 1,
+        "summaries": 1,
+    }
     (row,) = thermostats.features(tmp_path / "mine", source="stack").to_dict("records")
     assert row["normed_gain"] == pytest.approx(NORMED / STREAM[-2])
     assert row["penultimate_gain"] == pytest.approx(GAIN[L - 2]) and np.isnan(row["last_gain"])
     at_all = {"position": "all", "source": "all tokens"}
     assert {
-        t.table for t in join(tuple_of_states, recipe="hidden-states", constants=at_all, data=tmp_path / "mine")
+        t.table
+        for t in join(
+            tuple_of_states, recipe="hidden-states", constants=at_all, data=tmp_path / "mine"
+        )
     } == {"runs", "layers"}
 
 
@@ -197,7 +243,11 @@ def test_states_are_of_norms(tmp_path: Path) -> None:
 
 
 def test_a_mapping_file_joins_norms(tmp_path: Path) -> None:
-    lines = ['table = "layers"', "[norms]", *(f'{name} = "{value}"' for name, value in STATES.items())]
+    lines = [
+        'table = "layers"',
+        "[norms]",
+        *(f'{name} = "{value}"' for name, value in STATES.items()),
+    ]
     lines += [
         'states = "outputs"',
         "[constants]",
@@ -208,5 +258,7 @@ def test_a_mapping_file_joins_norms(tmp_path: Path) -> None:
     ]
     (tmp_path / "map.toml").write_text("\n".join(lines), encoding="utf-8")
     states().to_csv(tmp_path / "norms.csv", index=False)
-    done = thermostats.join(tmp_path / "norms.csv", mapping=tmp_path / "map.toml", data=tmp_path / "mine")
+    done = thermostats.join(
+        tmp_path / "norms.csv", mapping=tmp_path / "map.toml", data=tmp_path / "mine"
+    )
     assert {table.table: table.added for table in done} == {"runs": 1, "layers": 3}

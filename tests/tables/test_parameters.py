@@ -1,4 +1,5 @@
-"""Numbers of weights against published totals and against the modules of transformers, built without storage."""
+"""Numbers of weights against published totals and against the modules of transformers, built
+without storage."""
 
 from __future__ import annotations
 
@@ -30,7 +31,16 @@ PUBLISHED = {
     "google/gemma-7b": 8537680896,
     "bigscience/bloom-560m": 559214592,
 }
-OUTSIDE = {"embed_tokens", "embed_in", "embed_out", "embed_positions", "wte", "wpe", "word_embeddings", "lm_head"}
+OUTSIDE = {
+    "embed_tokens",
+    "embed_in",
+    "embed_out",
+    "embed_positions",
+    "wte",
+    "wpe",
+    "word_embeddings",
+    "lm_head",
+}
 FACTS = [store.shipped("data") / name for name in ("models.csv", "external/models.csv")]
 MODELS = pd.concat([pd.read_csv(path, keep_default_na=False) for path in FACTS], ignore_index=True)
 ROWS: dict[str, dict[str, Any]] = {row["model_id"]: row for row in MODELS.to_dict("records")}
@@ -42,7 +52,13 @@ def configuration(row: dict[str, Any]) -> Any:
     common = {"vocab_size": row["vocab_size"], "tie_word_embeddings": row["tied_embeddings"]}
     width, depth, heads, ff = row["d_model"], row["n_layers"], row["n_heads"], row["d_ff"]
     names = {"hidden_size": width, "num_hidden_layers": depth, "num_attention_heads": heads}
-    gpt2 = {"n_embd": width, "n_layer": depth, "n_head": heads, "n_inner": ff, "n_positions": row["n_positions"] or 1}
+    gpt2 = {
+        "n_embd": width,
+        "n_layer": depth,
+        "n_head": heads,
+        "n_inner": ff,
+        "n_positions": row["n_positions"] or 1,
+    }
     grouped = {**names, "intermediate_size": ff, "num_key_value_heads": row["n_kv_heads"]}
     particular: dict[str, dict[str, Any]] = {
         "gpt2": gpt2,
@@ -64,7 +80,13 @@ def configuration(row: dict[str, Any]) -> Any:
             "do_layer_norm_before": row["norm_place"] == "pre",
         },
         "bloom": {"hidden_size": width, "n_layer": depth, "n_head": heads},
-        "falcon": {**names, "bias": False, "multi_query": True, "parallel_attn": True, "alibi": False},
+        "falcon": {
+            **names,
+            "bias": False,
+            "multi_query": True,
+            "parallel_attn": True,
+            "alibi": False,
+        },
         "gemma": {**grouped, "head_dim": row["d_head"]},
         "gemma2": {**grouped, "head_dim": row["d_head"]},
         "mistral": {**grouped, "head_dim": row["d_head"]},
@@ -80,8 +102,13 @@ def count(row: dict[str, Any]) -> tuple[int, int]:
     with torch.device("meta"):
         model = transformers.AutoModelForCausalLM.from_config(configuration(row))
     model.tie_weights()
-    weights = {id(weight): (name, weight.numel()) for name, weight in model.named_parameters(remove_duplicate=True)}
-    inner = sum(size for name, size in weights.values() if not OUTSIDE.intersection(name.split(".")))
+    weights = {
+        id(weight): (name, weight.numel())
+        for name, weight in model.named_parameters(remove_duplicate=True)
+    }
+    inner = sum(
+        size for name, size in weights.values() if not OUTSIDE.intersection(name.split("."))
+    )
     return sum(size for _, size in weights.values()), inner
 
 
@@ -101,15 +128,23 @@ def test_every_architecture_with_a_formula_has_a_shipped_model() -> None:
 
 def test_a_wrong_number_of_weights_is_refused() -> None:
     check_models(MODELS)
-    wrong = MODELS.assign(n_params=MODELS["n_params"] + (MODELS["model_id"] == "openai-community/gpt2"))
+    wrong = MODELS.assign(
+        n_params=MODELS["n_params"] + (MODELS["model_id"] == "openai-community/gpt2")
+    )
     with pytest.raises(DataError, match="openai-community/gpt2 @ main"):
         check_models(wrong)
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_model_has_more_weights_than_its_blocks(small_store: Path, more: int) -> None:
-    """Of an architecture without a formula, where nothing else tells its numbers: by `join` and by `check`."""
-    other = {**model("lab/other"), "architecture": "mamba", "n_params": 2632, "n_params_nonembedding": 2632 + more}
+    """Of an architecture without a formula, where nothing else tells its numbers: by `join` and by
+    `check`."""
+    other = {
+        **model("lab/other"),
+        "architecture": "mamba",
+        "n_params": 2632,
+        "n_params_nonembedding": 2632 + more,
+    }
     sound = table("models", model(), {**other, "n_params_nonembedding": 2631})
     check_models(sound)
     with pytest.raises(DataError, match="n_params_nonembedding is not below n_params") as caught:

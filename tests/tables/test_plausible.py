@@ -1,4 +1,5 @@
-"""Rows that can hardly be what they say are asked about, by row and cause; whoever insists may join them."""
+"""Rows that can hardly be what they say are asked about, by row and cause; whoever insists may join
+them."""
 
 from __future__ import annotations
 
@@ -22,7 +23,12 @@ def of_run(**columns: Any) -> pd.DataFrame:
 
 
 def layers(*gains: float) -> pd.DataFrame:
-    return pd.concat([of_run(layer=k, position="last", gain_block=x) for k, x in enumerate(gains, 4 - len(gains))])
+    return pd.concat(
+        [
+            of_run(layer=k, position="last", gain_block=x)
+            for k, x in enumerate(gains, 4 - len(gains))
+        ]
+    )
 
 
 def summary(estimand: str, value: float) -> pd.DataFrame:
@@ -54,7 +60,10 @@ DOUBTFUL: list[tuple[str, pd.DataFrame, str]] = [
     ("models", other(n_heads=12, n_kv_heads=8, d_head=1), "key/value heads"),
     ("models", other(d_embed=4), "d_embed"),
     ("models", other(n_params=3, n_params_nonembedding=2), "in thousands or millions"),
-    *(("models", other().assign(heritage=lab), "'Lab'") for lab in ("Lab ", "LAB", "L ab", "\u00a0Lab")),
+    *(
+        ("models", other().assign(heritage=lab), "'Lab'")
+        for lab in ("Lab ", "LAB", "L ab", "\u00a0Lab")
+    ),
     ("weights", norms(spectral_norm=3.0, frobenius_norm=2.0), "Frobenius"),
     ("outputs", of_run(entropy=math.log2(10)), "in bits"),
     ("transitions", peak(relative_depth=50.0), "per cent"),
@@ -68,15 +77,26 @@ def test_what_is_doubtful_is_asked_about_once_and_joined_by_whoever_insists(
     before = snapshot(small_store)
     with pytest.raises(DataError, match="hardly what they say") as caught:
         join(rows, table=name, data=small_store)
-    assert any(cause in doubt for doubt in caught.value.rows) and "--accept" in caught.value.next_step
-    assert name == "models" or cause == "nothing reads it" or all(SMALL in doubt for doubt in caught.value.rows)
+    assert (
+        any(cause in doubt for doubt in caught.value.rows) and "--accept" in caught.value.next_step
+    )
+    assert (
+        name == "models"
+        or cause == "nothing reads it"
+        or all(SMALL in doubt for doubt in caught.value.rows)
+    )
     assert snapshot(small_store) == before
-    assert sum(done.added for done in join(rows, table=name, data=small_store, accept=True)) >= len(rows)
+    assert sum(done.added for done in join(rows, table=name, data=small_store, accept=True)) >= len(
+        rows
+    )
     assert sum(done.added + done.replaced for done in join(rows, table=name, data=small_store)) == 0
 
 
 FAIR = [("layers", layers(*USUAL)), ("summaries", summary("last_gain", 1.2)), ("models", other())]
-FAIR += [("transitions", peak(relative_depth=2 / 3)), ("models", other(architecture="albert", d_embed=4))]
+FAIR += [
+    ("transitions", peak(relative_depth=2 / 3)),
+    ("models", other(architecture="albert", d_embed=4)),
+]
 
 
 @pytest.mark.parametrize(("name", "rows"), FAIR)

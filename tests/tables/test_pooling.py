@@ -1,4 +1,5 @@
-"""All measurements of a model in one estimate: variances of simulated levels are found, estimates weigh by them."""
+"""All measurements of a model in one estimate: variances of simulated levels are found, estimates
+weigh by them."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ def measured(models: int, seed: int, error: float = 0.01) -> tuple[pd.DataFrame,
         for place in np.ndindex(2, 2, 2):
             shifts = sum(level[name][at] for name, at in zip(LEVELS, place, strict=True))
             y = mean + shifts + rng.normal(0, TRUE["run"]) + rng.normal(0, error)
-            rows.append((model, *(f"{name}{at}" for name, at in zip(LEVELS, place, strict=True)), y, error))
+            rows.append(
+                (model, *(f"{name}{at}" for name, at in zip(LEVELS, place, strict=True)), y, error)
+            )
     return pd.DataFrame(rows, columns=["model_id", *LEVELS, "y", "e"]), truth
 
 
@@ -44,7 +47,11 @@ def test_an_instrument_more_counts_for_more_than_a_run_more() -> None:
     single = rows[rows["source"] == "source0"]
     both = rows[(rows["prompt_set"] == "prompt_set0") & (rows["dtype"] == "dtype0")]
     by_model = pd.concat(
-        [single.assign(model_id=single["model_id"] + " one"), both, rows.assign(model_id=rows["model_id"] + " all")]
+        [
+            single.assign(model_id=single["model_id"] + " one"),
+            both,
+            rows.assign(model_id=rows["model_id"] + " all"),
+        ]
     )
     error = pooled(by_model)["e"]
     assert error["m0"] < error["m0 one"]
@@ -66,15 +73,31 @@ def test_measurements_of_one_model_that_disagree_are_named() -> None:
 
 def test_a_single_measurement_stays_as_it_is() -> None:
     rows = pd.DataFrame(
-        {"model_id": ["a"], "source": ["s"], "prompt_set": ["p"], "dtype": ["d"], "y": [0.2], "e": [0.03]}
+        {
+            "model_id": ["a"],
+            "source": ["s"],
+            "prompt_set": ["p"],
+            "dtype": ["d"],
+            "y": [0.2],
+            "e": [0.03],
+        }
     )
     estimates = pooled(rows)
-    assert estimates.loc["a", "y"] == pytest.approx(0.2) and estimates.loc["a", "e"] == pytest.approx(0.03, rel=1e-6)
+    assert estimates.loc["a", "y"] == pytest.approx(0.2) and estimates.loc[
+        "a", "e"
+    ] == pytest.approx(0.03, rel=1e-6)
     assert set(variances(rows).values()) == {0.0}
 
 
 def test_measurements_of_no_known_error_count_alike() -> None:
     rows = pd.DataFrame(
-        {"model_id": "a", "source": ["s", "s"], "prompt_set": "p", "dtype": "d", "y": [0.1, 0.3], "e": 0.0}
+        {
+            "model_id": "a",
+            "source": ["s", "s"],
+            "prompt_set": "p",
+            "dtype": "d",
+            "y": [0.1, 0.3],
+            "e": 0.0,
+        }
     )
     assert pooled(rows).loc["a", "y"] == pytest.approx(0.2)

@@ -17,11 +17,15 @@ def keys(n: int) -> pd.DataFrame:
     numbers = pd.array(RNG.integers(-3, 12, n), dtype="Int64")
     numbers[RNG.random(n) < 0.1] = pd.NA
     texts = pd.array(RNG.choice(TEXTS, n), dtype="str")
-    return pd.DataFrame({"run": texts, "layer": numbers, "prompt": pd.array(RNG.choice(TEXTS, n), dtype="str")})
+    return pd.DataFrame(
+        {"run": texts, "layer": numbers, "prompt": pd.array(RNG.choice(TEXTS, n), dtype="str")}
+    )
 
 
 @pytest.mark.parametrize("largest", [2**62, 50])
-def test_ranks_order_and_repeat_as_the_keys_do(largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_order_and_repeat_as_the_keys_do(
+    largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LARGEST", largest)
     for n in (1, 2, 400):
         frame = keys(n)
@@ -48,5 +52,8 @@ def test_places_are_those_of_equal_keys() -> None:
 
 
 def test_rows_are_found_by_their_text() -> None:
-    values, among = pd.Series(["b", "x", "a", "b"], dtype="str"), pd.Series(["a", "b", "c"], dtype="str")
+    values, among = (
+        pd.Series(["b", "x", "a", "b"], dtype="str"),
+        pd.Series(["a", "b", "c"], dtype="str"),
+    )
     assert rows_of(values, among).tolist() == [1, -1, 0, 1]

@@ -1,4 +1,5 @@
-"""Tables and features as one asks for them: with their models, of the models that one means, refused in words."""
+"""Tables and features as one asks for them: with their models, of the models that one means,
+refused in words."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_wrong_filters_are_refused(filters: dict[str, Any], message: str) -> Non
     assert message in str(refused.value)
 
 
-def test_of_checkpoints_the_last_counts_and_of_runs_the_one_with_most_prompts(tmp_path: Path) -> None:
+def test_of_checkpoints_the_last_counts_and_of_runs_the_one_with_most_prompts(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path
     steps = ["step2", "step10"]
     runs = [run(revision=step, source="mine") for step in steps]
@@ -76,7 +79,10 @@ def test_of_checkpoints_the_last_counts_and_of_runs_the_one_with_most_prompts(tm
 def test_tables_come_with_lab_family_and_geometry() -> None:
     rows = load("layers", models=True)
     assert len(rows) == len(load("layers"))
-    runs, models = load("runs", models=True), store.load("models").drop_duplicates("model_id").set_index("model_id")
+    runs, models = (
+        load("runs", models=True),
+        store.load("models").drop_duplicates("model_id").set_index("model_id"),
+    )
     labs = runs.set_index("run_id")["model_id"].map(models["heritage"])
     assert (rows["heritage"].to_numpy() == rows["run_id"].map(labs).to_numpy()).all()
     assert {"family", "n_layers", "n_heads", "d_head", "d_model", "n_params"} <= set(rows)
@@ -88,7 +94,9 @@ def test_tables_come_with_lab_family_and_geometry() -> None:
             load(name)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("sources", [3, {"a": [1]}, ["nothing.csv"], [pd.DataFrame({"a": [1]})], [None]])
+@pytest.mark.parametrize(
+    "sources", [3, {"a": [1]}, ["nothing.csv"], [pd.DataFrame({"a": [1]})], [None]]
+)
 def test_a_refused_join_leaves_nothing(tmp_path: Path, sources: Any) -> None:
     with pytest.raises(UsageError):
         thermostats.join(sources, data=tmp_path / "mine")
@@ -101,7 +109,9 @@ def test_a_join_that_refers_to_nothing_leaves_and_says_nothing(
 ) -> None:
     if there:
         (tmp_path / "mine").mkdir()
-    rows = pd.DataFrame({"model_id": ["no/model"], "source": ["mine"], "layer": [1], "prompt_id": ["a"]})
+    rows = pd.DataFrame(
+        {"model_id": ["no/model"], "source": ["mine"], "layer": [1], "prompt_id": ["a"]}
+    )
     rows = rows.assign(position="last", gain_block=1.0)
     with pytest.raises(thermostats.errors.DataError):
         thermostats.join(rows, table="layers", data=tmp_path / "mine")

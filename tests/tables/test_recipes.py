@@ -1,4 +1,5 @@
-"""Tables of other tools in one line: recipes, mappings as dicts, wide tables, models of few facts."""
+"""Tables of other tools in one line: recipes, mappings as dicts, wide tables, models of few
+facts."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def test_a_centred_cache_has_read_gains_and_no_others(tmp_path: Path) -> None:
     measured = gains(tmp_path / "mine", "transformer-lens")
     np.testing.assert_allclose(measured["gain_read"], 1.5)
     np.testing.assert_allclose(measured["read_norm"], NORMS[:-1])
-    assert measured[["gain_block", "norm_in"]].isna().all(axis=None) and set(measured["missing"]) == {NO_RAW}
+    assert measured[["gain_block", "norm_in"]].isna().all(axis=None) and set(
+        measured["missing"]
+    ) == {NO_RAW}
 
 
 def test_hooks_of_a_layer_norm_model_are_asked_for_their_form(tmp_path: Path) -> None:
@@ -66,7 +69,12 @@ def test_hooks_of_a_layer_norm_model_are_asked_for_their_form(tmp_path: Path) ->
     with pytest.raises(UsageError, match="no such form of norms"):
         join(hooks(GPT2), recipe="transformer-lens", form="folded", data=tmp_path / "mine")
     with pytest.raises(UsageError, match="have no states"):
-        join([{"model_id": GPT2, "last_gain": 1.1}], mapping={"ignore": "*"}, form="raw", data=tmp_path / "mine")
+        join(
+            [{"model_id": GPT2, "last_gain": 1.1}],
+            mapping={"ignore": "*"},
+            form="raw",
+            data=tmp_path / "mine",
+        )
     with pytest.raises(UsageError, match="over the raw stream"):
         check_entries({"state": "s", "norm": "n", "last": "normed", "form": "centred"}, "here")
 
@@ -80,7 +88,9 @@ def test_of_an_rms_norm_model_the_stream_is_not_centred(tmp_path: Path) -> None:
 
 def test_hidden_states_long_and_wide_are_the_same_but_for_the_last_block(tmp_path: Path) -> None:
     long = pd.DataFrame({"layer": range(L + 1), "norm": NORMS, "model": GPT2})
-    wide = pd.DataFrame([{"model": GPT2, **{f"h{state}": norm for state, norm in enumerate(NORMS)}}])
+    wide = pd.DataFrame(
+        [{"model": GPT2, **{f"h{state}": norm for state, norm in enumerate(NORMS)}}]
+    )
     wide.to_csv(tmp_path / "wide.csv", index=False)
     for name, source in (("long", long), ("wide", tmp_path / "wide.csv")):
         constants = {"position": "last", "source": name}
@@ -94,15 +104,25 @@ def test_states_before_every_block(tmp_path: Path) -> None:
     rows = pd.DataFrame({"model": GPT2, "state": range(L + 1), "norm": NORMS, "note": "x"})
     join(rows, recipe="logos-in-layers", constants={"source": "mine"}, data=tmp_path / "mine")
     measured = gains(tmp_path / "mine", "mine")
-    assert (len(measured), set(measured["position"]), set(measured["dtype"])) == (L, {"last"}, {"float32"})
+    assert (len(measured), set(measured["position"]), set(measured["dtype"])) == (
+        L,
+        {"last"},
+        {"float32"},
+    )
     (row,) = thermostats.features(tmp_path / "mine", source="mine").to_dict("records")
-    assert row["penultimate_gain"] == pytest.approx(1.5) and row["total_amplification"] == pytest.approx(1.5 ** (L - 1))
+    assert row["penultimate_gain"] == pytest.approx(1.5) and row[
+        "total_amplification"
+    ] == pytest.approx(1.5 ** (L - 1))
 
 
 def test_norms_of_autoencoders_begin_after_block_1(tmp_path: Path) -> None:
-    rows = pd.DataFrame({"layer": range(L), "mean_norm": NORMS[1:], "site": "resid_post", "model": GPT2})
+    rows = pd.DataFrame(
+        {"layer": range(L), "mean_norm": NORMS[1:], "site": "resid_post", "model": GPT2}
+    )
     other = rows.assign(site="mlp_out", mean_norm=3.0)
-    every = pd.concat([part.assign(release=release) for release in ("a", "b") for part in (rows, other)])
+    every = pd.concat(
+        [part.assign(release=release) for release in ("a", "b") for part in (rows, other)]
+    )
     join(every, recipe="sae-norms", data=tmp_path / "mine")
     for release in ("a", "b"):
         measured = gains(tmp_path / "mine", release)
@@ -117,7 +137,12 @@ def test_what_a_recipe_cannot_know_is_asked_for_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no such recipe.*did you mean sae-norms"):
         join(rows, recipe="sae-norm", data=tmp_path / "mine")
     with pytest.raises(UsageError, match="column of states is missing"):
-        join(rows.drop(columns="layer"), recipe="logos-in-layers", constants={"model_id": GPT2}, data=tmp_path / "mine")
+        join(
+            rows.drop(columns="layer"),
+            recipe="logos-in-layers",
+            constants={"model_id": GPT2},
+            data=tmp_path / "mine",
+        )
     assert not (tmp_path / "mine").exists()
 
 
@@ -144,34 +169,78 @@ def test_a_dict_of_names_alone_finds_its_table(tmp_path: Path) -> None:
     join(rows, mapping={"block": "layer", "growth": "gain_block"}, data=tmp_path / "mine")
     assert gains(tmp_path / "mine", "flat")["gain_block"].tolist() == [1.25]
     with pytest.raises(UsageError, match="did you mean gain_block"):
-        join(rows, mapping={"growth": "gain_blok", "block": "layer"}, table="layers", data=tmp_path / "mine")
+        join(
+            rows,
+            mapping={"growth": "gain_blok", "block": "layer"},
+            table="layers",
+            data=tmp_path / "mine",
+        )
     with pytest.raises(UsageError, match="the mapping names no table"):
         join(rows, mapping={"who": "model_id"}, data=tmp_path / "mine")
 
 
-FEW = pd.DataFrame({"name": ["me/a", "me/b"], "lab": ["A", "B"], "L": 4, "H": [2, 4], "d": 8, "size": [0.01, 251.07]})
-COLUMNS = {"name": "model_id", "lab": "heritage", "L": "n_layers", "H": "n_heads", "d": "d_model", "size": "n_params"}
+FEW = pd.DataFrame(
+    {
+        "name": ["me/a", "me/b"],
+        "lab": ["A", "B"],
+        "L": 4,
+        "H": [2, 4],
+        "d": 8,
+        "size": [0.01, 251.07],
+    }
+)
+COLUMNS = {
+    "name": "model_id",
+    "lab": "heritage",
+    "L": "n_layers",
+    "H": "n_heads",
+    "d": "d_model",
+    "size": "n_params",
+}
 
 
 def test_a_model_needs_name_lab_layers_heads_width_and_size(tmp_path: Path) -> None:
     mapping = {"columns": COLUMNS, "factors": {"n_params": 1e6}}
     assert join(FEW, mapping=mapping, data=tmp_path / "mine")[0].added == 2
     rows = store.load("models", tmp_path / "mine").set_index("model_id").loc[FEW["name"]]
-    assert rows["n_params"].tolist() == [10_000, 251_070_000]  # 251.07 · 10⁶ is no whole number as floats multiply
-    unknown = ["d_head", "n_kv_heads", "d_ff", "vocab_size", "tied_embeddings", "gated_mlp", "parallel_block"]
+    assert rows["n_params"].tolist() == [
+        10_000,
+        251_070_000,
+    ]  # 251.07 · 10⁶ is no whole number as floats multiply
+    unknown = [
+        "d_head",
+        "n_kv_heads",
+        "d_ff",
+        "vocab_size",
+        "tied_embeddings",
+        "gated_mlp",
+        "parallel_block",
+    ]
     assert rows[unknown].isna().all(axis=None)
     assert (rows[["norm_kind", "norm_place", "architecture"]] == "").all(axis=None)
     facts = {"table": "summaries", "columns": {"name": "model_id"}, "ignore": "*"}
-    facts |= {"wide": {"columns": {"gain": "penultimate_gain"}, "name": "estimand", "value": "value"}}
+    facts |= {
+        "wide": {"columns": {"gain": "penultimate_gain"}, "name": "estimand", "value": "value"}
+    }
     facts |= {"constants": {"source": "theirs", "prompt_id": ""}}
     join(FEW.assign(gain=[0.9, 1.1]), mapping=facts, data=tmp_path / "mine")
     assert store.check(tmp_path / "mine")["models"] == len(store.load("models")) + 2
-    rows = thermostats.model_rows("measured", data=tmp_path / "mine").set_index("model_id").loc[FEW["name"]]
+    rows = (
+        thermostats.model_rows("measured", data=tmp_path / "mine")
+        .set_index("model_id")
+        .loc[FEW["name"]]
+    )
     assert rows["gain"].tolist() == [0.9, 1.1] and rows["rho"].isna().all()
 
 
 @pytest.mark.parametrize(("value", "factor"), [("1_1", 2), (0.3, 1)])
-def test_a_factor_takes_numbers_and_leaves_whole_ones_whole(value: object, factor: float, tmp_path: Path) -> None:
+def test_a_factor_takes_numbers_and_leaves_whole_ones_whole(
+    value: object, factor: float, tmp_path: Path
+) -> None:
     rows = FEW.assign(size=pd.Series([value, value], dtype=object))
     with pytest.raises(DataError, match="n_params"):
-        join(rows, mapping={"columns": COLUMNS, "factors": {"n_params": factor}}, data=tmp_path / "mine")
+        join(
+            rows,
+            mapping={"columns": COLUMNS, "factors": {"n_params": factor}},
+            data=tmp_path / "mine",
+        )

@@ -1,4 +1,5 @@
-"""Rows that lack a gain change neither which models `model_rows` has for it nor their gains, whatever they are."""
+"""Rows that lack a gain change neither which models `model_rows` has for it nor their gains,
+whatever they are."""
 
 from __future__ import annotations
 
@@ -85,11 +86,23 @@ def any_rows(draw: st.DrawFn) -> tuple[Row, Rows]:
     if name == "summaries":
         estimand = draw(st.sampled_from([*GAINS, "W_V_spectral_norm_mean", "anything"]))
         return of, {
-            name: [{**key, "prompt_id": draw(st.sampled_from(["", *PROMPTS])), "estimand": estimand, "value": 1.7}]
+            name: [
+                {
+                    **key,
+                    "prompt_id": draw(st.sampled_from(["", *PROMPTS])),
+                    "estimand": estimand,
+                    "value": 1.7,
+                }
+            ]
         }
     fields: Row = {
         "weights": {"layer": 1, "matrix": "W_V", "spectral_norm": 3.0},
-        "transitions": {"prompt_id": "a", "definition": "peak", "trace_variant": "exact", "layer": 2},
+        "transitions": {
+            "prompt_id": "a",
+            "definition": "peak",
+            "trace_variant": "exact",
+            "layer": 2,
+        },
         "outputs": {"prompt_id": "a", "entropy": 2.0},
     }[name]
     return of, {name: [{**key, **fields}]}
@@ -98,13 +111,21 @@ def any_rows(draw: st.DrawFn) -> tuple[Row, Rows]:
 @cache
 def fixed_tables() -> dict[str, pd.DataFrame]:
     """Every table, those of runs empty."""
-    rows = [model(name, n_layers=BLOCKS) | {"norm_kind": "RMSNorm"} | facts for name, facts in MODELS.items()]
+    rows = [
+        model(name, n_layers=BLOCKS) | {"norm_kind": "RMSNorm"} | facts
+        for name, facts in MODELS.items()
+    ]
     texts = [("two", name) for name in PROMPTS] + [("other", name) for name in "abcde"]
     return {name: table(name) for name in (*OF_RUNS, "outputs")} | {
-        "models": table("models", *(row | {"revision": revision} for row in rows for revision in REVISIONS)),
+        "models": table(
+            "models", *(row | {"revision": revision} for row in rows for revision in REVISIONS)
+        ),
         "prompts": table(
             "prompts",
-            *({"prompt_set": of, "prompt_id": name, "text_sha256": SHA, "category": "Plain"} for of, name in texts),
+            *(
+                {"prompt_set": of, "prompt_id": name, "text_sha256": SHA, "category": "Plain"}
+                for of, name in texts
+            ),
         ),
         "sources": pd.DataFrame({"file": ["of the study"]}),
     }
@@ -130,7 +151,10 @@ def runs_with_gain(held: Mapping[str, pd.DataFrame], gain: str) -> set[str]:
 
 
 def together(*parts: Mapping[str, Sequence[Row]]) -> Rows:
-    return {name: [row for part in parts for row in part.get(name, ())] for name in (*OF_RUNS, "outputs")}
+    return {
+        name: [row for part in parts for row in part.get(name, ())]
+        for name in (*OF_RUNS, "outputs")
+    }
 
 
 CASES = given(
@@ -141,15 +165,21 @@ CASES = given(
 )
 
 
-def check_rows_without_gain(evidence: str, gain: str, with_all: list[Row], more: list[tuple[Row, Rows]]) -> None:
+def check_rows_without_gain(
+    evidence: str, gain: str, with_all: list[Row], more: list[tuple[Row, Rows]]
+) -> None:
     """Rows of some runs that lack a gain change nothing beside runs that have it."""
     ids = {of["run_id"] for of in with_all}
     more = [(of, rows) for of, rows in more if of["run_id"] not in ids]
-    having = runs_with_gain(frames([of for of, _ in more], together(*(rows for _, rows in more))), gain)
+    having = runs_with_gain(
+        frames([of for of, _ in more], together(*(rows for _, rows in more))), gain
+    )
     without = [(of, rows) for of, rows in more if of["run_id"] not in having]
     rows = together(*map(every_gain, with_all))
     alone = selected(evidence, frames(with_all, rows))
-    every = frames([*with_all, *(of for of, _ in without)], together(rows, *(rows for _, rows in without)))
+    every = frames(
+        [*with_all, *(of for of, _ in without)], together(rows, *(rows for _, rows in without))
+    )
     joined = selected(evidence, every)
     before, after = (model_rows(each, gain)[KEPT] for each in (alone, joined))
     pd.testing.assert_frame_equal(before, after)
@@ -158,7 +188,9 @@ def check_rows_without_gain(evidence: str, gain: str, with_all: list[Row], more:
         pd.testing.assert_frame_equal(before, after, check_dtype=len(before) > 0)
 
 
-test_rows_that_lack_a_gain_never_change_the_rows_of_it = settings(max_examples=20)(CASES(check_rows_without_gain))
+test_rows_that_lack_a_gain_never_change_the_rows_of_it = settings(max_examples=20)(
+    CASES(check_rows_without_gain)
+)
 test_in_many_tables = pytest.mark.slow(settings(max_examples=200)(CASES(check_rows_without_gain)))
 
 

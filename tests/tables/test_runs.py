@@ -8,21 +8,34 @@ import pytest
 from conftest import run, table
 
 from thermostats.errors import DataError
-from thermostats.tables.runs import MEASURED, RECORDED, check_run_ids, prompt_sha, run_id, superseded
+from thermostats.tables.runs import (
+    MEASURED,
+    RECORDED,
+    check_run_ids,
+    prompt_sha,
+    run_id,
+    superseded,
+)
 from thermostats.tables.schemas import TABLES
 
 
 def test_it_is_a_hash_of_the_values_that_were_measured_one_a_line() -> None:
     values = ["lab/é", "main", "float32", "eager", "two", "0", "1", "tests"]
     row = dict(zip(MEASURED, values, strict=True))
-    expected = hashlib.sha256("lab/é\nmain\nfloat32\neager\ntwo\n0\n1\ntests".encode()).hexdigest()[:16]
+    expected = hashlib.sha256("lab/é\nmain\nfloat32\neager\ntwo\n0\n1\ntests".encode()).hexdigest()[
+        :16
+    ]
     assert run_id(row) == run_id(dict(reversed(row.items()))) == expected
     assert run_id({**row, **dict.fromkeys(RECORDED, "x")}) == expected
     assert {*MEASURED, "model_sha", *RECORDED} == TABLES["runs"].columns.keys() - {"run_id"}
     assert run_id({**row, "model_sha": ""}) == expected
-    stated = hashlib.sha256("lab/é\nmain\nfloat32\neager\ntwo\n0\n1\ntests\nabc".encode()).hexdigest()[:16]
+    stated = hashlib.sha256(
+        "lab/é\nmain\nfloat32\neager\ntwo\n0\n1\ntests\nabc".encode()
+    ).hexdigest()[:16]
     assert run_id({**row, "model_sha": "abc"}) == stated
-    assert {*RECORDED} == {name for name, each in TABLES["runs"].columns.items() if "recorded:" in each.description}
+    assert {*RECORDED} == {
+        name for name, each in TABLES["runs"].columns.items() if "recorded:" in each.description
+    }
 
 
 def test_a_run_gives_way_to_one_of_a_later_version_that_states_its_model() -> None:
@@ -30,12 +43,15 @@ def test_a_run_gives_way_to_one_of_a_later_version_that_states_its_model() -> No
     other, elsewhere = run(measure_version="1", dtype="bfloat16"), run(measure_version="3")
     rows = table("runs", old, new, other, elsewhere)
     assert set(rows.loc[superseded(rows), "run_id"]) == {old["run_id"]}
-    assert not superseded(table("runs", old, elsewhere)).any(), "runs of others without a hash stand side by side"
+    assert not superseded(table("runs", old, elsewhere)).any(), (
+        "runs of others without a hash stand side by side"
+    )
 
 
 def test_a_set_of_prompts_is_the_hashes_of_its_texts_in_their_order() -> None:
     rows = [
-        {"prompt_set": "s", "prompt_id": name, "text_sha256": letter * 64} for name, letter in (("b", "2"), ("a", "1"))
+        {"prompt_set": "s", "prompt_id": name, "text_sha256": letter * 64}
+        for name, letter in (("b", "2"), ("a", "1"))
     ]
     prompts = table("prompts", *rows)
     expected = hashlib.sha256(("1" * 64 + "2" * 64).encode()).hexdigest()

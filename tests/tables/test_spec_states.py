@@ -1,4 +1,5 @@
-"""What is said of specs that are being measured: written, read, forgotten; a process that has ended is noticed."""
+"""What is said of specs that are being measured: written, read, forgotten; a process that has ended
+is noticed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ from thermostats.tables.runs import SpecState
 
 
 def state_of(state: str, **fields: object) -> SpecState:
-    spec = {"model": "lab/a", "revision": "main", "dtype": "float32", "prompts": "p", "state": state}
+    spec = {
+        "model": "lab/a",
+        "revision": "main",
+        "dtype": "float32",
+        "prompts": "p",
+        "state": state,
+    }
     return SpecState(**{**spec, **fields})  # type: ignore[arg-type]
 
 
@@ -33,8 +40,16 @@ def ended() -> int:
 
 def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     assert runs.read(tmp_path) == []
-    first, second = state_of("waiting"), state_of("failed", model="ラボ/b", reason="no such model", attempt=3)
-    assert (first.host, first.pid, first.attempt, first.reason) == (socket.gethostname(), os.getpid(), 1, "")
+    first, second = (
+        state_of("waiting"),
+        state_of("failed", model="ラボ/b", reason="no such model", attempt=3),
+    )
+    assert (first.host, first.pid, first.attempt, first.reason) == (
+        socket.gethostname(),
+        os.getpid(),
+        1,
+        "",
+    )
     assert datetime.fromisoformat(first.since).utcoffset() == timedelta(0)
     runs.write(tmp_path, "b", second)
     runs.write(tmp_path, "a", first)
@@ -48,7 +63,10 @@ def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     for _ in range(2):
         runs.clear(tmp_path, "a")
     assert runs.read(tmp_path) == [second]
-    assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == ["ab.host.7", "b.json"]
+    assert sorted(path.name for path in (tmp_path / ".measuring").iterdir()) == [
+        "ab.host.7",
+        "b.json",
+    ]
 
 
 @pytest.mark.parametrize("state", ["waiting", "running"])
@@ -64,7 +82,9 @@ def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pid = ended()
-    for number, state in enumerate((state_of("failed", pid=pid), state_of("running", host="elsewhere", pid=pid))):
+    for number, state in enumerate(
+        (state_of("failed", pid=pid), state_of("running", host="elsewhere", pid=pid))
+    ):
         runs.write(tmp_path, str(number), state)
     assert [state.state for state in runs.read(tmp_path)] == ["failed", "running"]
 
@@ -77,7 +97,8 @@ def test_what_failed_or_runs_elsewhere_or_is_another_user_s_was_not(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(state_of("done")), "x": 1})]
+    "content",
+    ["", "{", "[]", '{"model": "lab/a"}', json.dumps({**asdict(state_of("done")), "x": 1})],
 )
 def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
     runs.write(tmp_path, "a", state_of("running"))

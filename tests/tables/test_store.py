@@ -29,10 +29,15 @@ def edit(path: Path, old: str, new: str) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_saving_what_was_loaded_gives_the_same_bytes(name: str) -> None:
     for path in own_files(name, SHIPPED):
-        assert path.suffix == ".parquet" or store.to_csv(store.read_typed(path, name), name) == path.read_bytes(), path
+        assert (
+            path.suffix == ".parquet"
+            or store.to_csv(store.read_typed(path, name), name) == path.read_bytes()
+        ), path
 
 
-def test_rows_that_are_kept_in_memory_are_those_of_the_files_and_no_ones_to_change(small_store: Path) -> None:
+def test_rows_that_are_kept_in_memory_are_those_of_the_files_and_no_ones_to_change(
+    small_store: Path,
+) -> None:
     """A file of the same size and times is read again where its bytes are others."""
     before = store.load("layers", small_store)
     mine = store.load("layers", small_store)
@@ -59,22 +64,39 @@ def test_shipped_tables_pass_their_check() -> None:
 
 @given(values=st.lists(st.floats(min_value=5e-324, max_value=1.7e308), min_size=1, max_size=40))
 @settings(max_examples=20)
-def test_floats_survive_the_file_exactly(values: list[float], tmp_path_factory: pytest.TempPathFactory) -> None:
-    frame = table("layers", *(layer(run(), number, value) for number, value in enumerate(values, 1)))
+def test_floats_survive_the_file_exactly(
+    values: list[float], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    frame = table(
+        "layers", *(layer(run(), number, value) for number, value in enumerate(values, 1))
+    )
     path = tmp_path_factory.mktemp("float") / "layers.csv"
     store.save(frame, "layers", path)
     assert store.read_typed(path, "layers")["gain_block"].tolist() == values
 
 
-@given(tokens=st.lists(st.text(st.characters(blacklist_categories=["Cs", "Cc"])), min_size=1, max_size=9))
+@given(
+    tokens=st.lists(
+        st.text(st.characters(blacklist_categories=["Cs", "Cc"])), min_size=1, max_size=9
+    )
+)
 @settings(max_examples=20)
-def test_text_survives_the_file_exactly(tokens: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_text_survives_the_file_exactly(
+    tokens: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     names = ["null", "NA", *"1234567"][: len(tokens)]
     path = tmp_path_factory.mktemp("text") / "outputs.csv"
-    rows = [{"run_id": "NA", "prompt_id": name, "top_token": token} for name, token in zip(names, tokens, strict=True)]
+    rows = [
+        {"run_id": "NA", "prompt_id": name, "top_token": token}
+        for name, token in zip(names, tokens, strict=True)
+    ]
     store.save(table("outputs", *rows), "outputs", path)
-    read = store.read_typed(path, "outputs")[["run_id", "prompt_id", "top_token"]].to_dict("records")
-    assert sorted(read, key=lambda row: row["prompt_id"]) == sorted(rows, key=lambda row: row["prompt_id"])
+    read = store.read_typed(path, "outputs")[["run_id", "prompt_id", "top_token"]].to_dict(
+        "records"
+    )
+    assert sorted(read, key=lambda row: row["prompt_id"]) == sorted(
+        rows, key=lambda row: row["prompt_id"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,7 +109,12 @@ def test_text_survives_the_file_exactly(tokens: list[str], tmp_path_factory: pyt
         ("layers", ",2,a,", ",1,a,", ["twice", "layer 1"]),
         ("models", ",2020,", ",1920,", ["year", "1920", "at least 2017"]),
         ("models", ",2020,", ",2020.5,", ["line 2, column year: '2020.5' is not a whole number"]),
-        ("models", ",True,", ",yes,", ["line 2, column tied_embeddings: 'yes' is not true or false"]),
+        (
+            "models",
+            ",True,",
+            ",yes,",
+            ["line 2, column tied_embeddings: 'yes' is not true or false"],
+        ),
         ("models", "2840", "2841", ["n_params", "2841", "2840"]),
         ("runs", "float32", "float16", ["run_id"]),
         ("runs", "lab/small", "lab/none", ["model_id 'lab/none' @ 'main'"]),
@@ -107,7 +134,9 @@ def test_damage_is_named_with_its_place(
 
 def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: Path) -> None:
     texts = ["a\rb", "a\nb", "a\r\nb", "\x1e", 'a"b', "a,b", " "]
-    rows = [{"run_id": "r", "prompt_id": f"p{i}", "top_token": text} for i, text in enumerate(texts)]
+    rows = [
+        {"run_id": "r", "prompt_id": f"p{i}", "top_token": text} for i, text in enumerate(texts)
+    ]
     path = tmp_path / "outputs.csv"
     store.save(table("outputs", *rows), "outputs", path)
     assert store.read_typed(path, "outputs")["top_token"].tolist() == texts
@@ -131,13 +160,19 @@ def test_of_some_runs_the_files_of_others_are_not_read(small_store: Path) -> Non
 def test_what_a_row_refers_to_must_be_there() -> None:
     models = table("models", model(), model("lab/other"))
     store.check_reference(table("runs", run()), "runs", "model_id", models, "models")
-    with pytest.raises(DataError, match="table runs refers to a row that table models does not have") as caught:
-        store.check_reference(table("runs", run(revision="step1")), "runs", "model_id", models, "models")
+    with pytest.raises(
+        DataError, match="table runs refers to a row that table models does not have"
+    ) as caught:
+        store.check_reference(
+            table("runs", run(revision="step1")), "runs", "model_id", models, "models"
+        )
     assert caught.value.got == "model_id 'lab/small' @ 'step1'"
     assert caught.value.next_step.startswith("add it to models first: thermostats.join([dict(")
     rows = table("layers", layer({"run_id": "r"}, 1, 1.0))
     with pytest.raises(
-        DataError, match=r"runs.* got run_id 'r'.* Next: add it to runs, for instance by thermostats join FILES"
+        DataError,
+        match=r"runs.* got run_id 'r'.* Next: add it to runs, for instance by thermostats join "
+        r"FILES",
     ):
         store.check_reference(rows, "layers", "run_id", table("runs", run()), "runs")
     prompts = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": "0" * 64})
@@ -148,7 +183,8 @@ def test_what_a_row_refers_to_must_be_there() -> None:
 
 @pytest.fixture
 def longest_cell() -> Iterator[None]:
-    """The longest cell that Python's reader takes, as it is before a library of the tests has raised it."""
+    """The longest cell that Python's reader takes, as it is before a library of the tests has
+    raised it."""
     before = csv.field_size_limit(131_072)
     yield
     csv.field_size_limit(before)

@@ -1,4 +1,5 @@
-"""A join without a mapping prints one, filled in from the columns that are there, and it works when pasted."""
+"""A join without a mapping prints one, filled in from the columns that are there, and it works when
+pasted."""
 
 from __future__ import annotations
 
@@ -21,9 +22,20 @@ MODELS = pd.DataFrame(
         **{"params_m": [1.5, 3.25], "gain": [1.1, 0.9], "note": "x"},
     }
 )
-ONE = {"model_id": "a-1", "heritage": "A", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 10**6}
-LAYERS = pd.DataFrame({"model": "a-1", "block": [1, 2, 3, 4], "prompt": "p", "growth": [1.1, 1.2, 0.9, 1.3]})
-WIDE = pd.DataFrame([{"model": "a-1", "prompt": "q", **{f"layer_{k}": 1 + k / 10 for k in range(1, 5)}}])
+ONE = {
+    "model_id": "a-1",
+    "heritage": "A",
+    "n_layers": 4,
+    "n_heads": 4,
+    "d_model": 64,
+    "n_params": 10**6,
+}
+LAYERS = pd.DataFrame(
+    {"model": "a-1", "block": [1, 2, 3, 4], "prompt": "p", "growth": [1.1, 1.2, 0.9, 1.3]}
+)
+WIDE = pd.DataFrame(
+    [{"model": "a-1", "prompt": "q", **{f"layer_{k}": 1 + k / 10 for k in range(1, 5)}}]
+)
 
 
 def refusal(source: Any, data: Path) -> UsageError:
@@ -37,7 +49,7 @@ def pasted(error: UsageError, df: pd.DataFrame) -> list[Any]:
     call, *others = error.next_step.splitlines()
     assert all(line.startswith("# ") for line in others)
     assert call.startswith("thermostats.join(df, ")
-    return list(eval(call, {"thermostats": thermostats, "df": df}))  # noqa: S307 - the line is ours
+    return list(eval(call, {"thermostats": thermostats, "df": df}))  # noqa: S307
 
 
 def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
@@ -50,11 +62,15 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
         assert {each.table: each.added for each in done}["layers"] == 4
     one = LAYERS.drop(columns="prompt").assign(model="a-2")
     assert pasted(refusal(one, tmp_path / "mine"), one)[-1].added == 4
-    assert doubts_of(one) == "check which token's gains these are, whether they are means over prompts"
+    assert (
+        doubts_of(one) == "check which token's gains these are, whether they are means over prompts"
+    )
     several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
     for name in ("sentence", "Item no."):
         theirs = several.rename(columns={"prompt": name})
-        assert _mapping(theirs, "x")["columns"][name] == "prompt_id" and _mapping(theirs, "x")["ignore"] == ["unit"]
+        assert _mapping(theirs, "x")["columns"][name] == "prompt_id" and _mapping(theirs, "x")[
+            "ignore"
+        ] == ["unit"]
     assert "which gain it is" in doubts_of(MODELS) and "unit of n_params" in doubts_of(MODELS)
     assert doubts_of(LAYERS) == "check which token's gains these are"
 
@@ -78,7 +94,9 @@ def test_names_with_other_spaces_and_capitals_are_known(tmp_path: Path) -> None:
 
 def test_norms_are_no_gains_and_are_not_left_out_in_silence(tmp_path: Path) -> None:
     thermostats.join([ONE], data=tmp_path / "mine")
-    norms = pd.DataFrame({"model": "a-1", "layer": range(5), "prompt": "p", "resid_norm": [1.0, 2.0, 3.0, 4.5, 9.0]})
+    norms = pd.DataFrame(
+        {"model": "a-1", "layer": range(5), "prompt": "p", "resid_norm": [1.0, 2.0, 3.0, 4.5, 9.0]}
+    )
     done = pasted(refusal(norms, tmp_path / "mine"), norms)
     assert {each.table: each.added for each in done} == {"runs": 1, "layers": 4}
     held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
@@ -92,20 +110,37 @@ def test_norms_are_no_gains_and_are_not_left_out_in_silence(tmp_path: Path) -> N
 def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     MODELS.to_csv("theirs.csv", index=False)
-    assert refusal("theirs.csv", Path("mine")).next_step.startswith('thermostats.join("theirs.csv", mapping={')
+    assert refusal("theirs.csv", Path("mine")).next_step.startswith(
+        'thermostats.join("theirs.csv", mapping={'
+    )
     with lines_for_a_shell():
         said = refusal("theirs.csv", Path("mine")).next_step
-    command = re.search(r"END.\n(.*)\nEND\nthermostats join theirs.csv --map map.toml --data mine", said, re.DOTALL)
-    assert command is not None and said.startswith("save the mapping and join with it:\ncat > map.toml <<'END'\n")
-    subprocess.run(said.partition(":\n")[2].partition("thermostats join")[0], shell=True, check=True)  # noqa: S602 - the line is ours
+    command = re.search(
+        r"END.\n(.*)\nEND\nthermostats join theirs.csv --map map.toml --data mine", said, re.DOTALL
+    )
+    assert command is not None and said.startswith(
+        "save the mapping and join with it:\ncat > map.toml <<'END'\n"
+    )
+    subprocess.run(  # noqa: S602
+        said.partition(":\n")[2].partition("thermostats join")[0], shell=True, check=True
+    )
     done = thermostats.join("theirs.csv", mapping="map.toml", data="mine")
     assert [each.added for each in done] == [2, 2, 2]
 
 
 def test_our_own_names_need_no_mapping_and_no_more_than_is_known(tmp_path: Path) -> None:
-    row = {"model_id": "b-1", "heritage": "B", "n_layers": 4, "n_heads": 4, "d_model": 64, "n_params": 1e6}
+    row = {
+        "model_id": "b-1",
+        "heritage": "B",
+        "n_layers": 4,
+        "n_heads": 4,
+        "d_model": 64,
+        "n_params": 1e6,
+    }
     thermostats.join(pd.DataFrame([row]), data=tmp_path / "mine")
-    done = thermostats.join([{**row, "model_id": "b-2", "last_gain": 1.2, "source": "me"}], data=tmp_path / "mine")
+    done = thermostats.join(
+        [{**row, "model_id": "b-2", "last_gain": 1.2, "source": "me"}], data=tmp_path / "mine"
+    )
     assert [each.table for each in done] == ["models", "runs", "summaries"]
     layers = LAYERS.set_axis(["model_id", "layer", "prompt_id", "gain_block"], axis=1).assign(
         model_id="b-1", source="hooks", position="last"

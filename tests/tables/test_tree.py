@@ -1,4 +1,5 @@
-"""Trees of descent: what they say of covariance, what is refused, Newick there and back, and the tree that ships."""
+"""Trees of descent: what they say of covariance, what is refused, Newick there and back, and the
+tree that ships."""
 
 from __future__ import annotations
 
@@ -29,11 +30,19 @@ ROWS = pd.DataFrame(
 
 def test_covariance_is_the_path_that_two_models_share() -> None:
     k = thermostats.tree(ROWS).covariance(["m1", "m1-it", "m2", "m3", "m4"]) * 4
-    assert k.tolist() == [[3, 3, 2, 0, 0], [3, 4, 2, 0, 0], [2, 2, 3, 0, 0], [0, 0, 0, 3, 1], [0, 0, 0, 1, 3]]
+    assert k.tolist() == [
+        [3, 3, 2, 0, 0],
+        [3, 4, 2, 0, 0],
+        [2, 2, 3, 0, 0],
+        [0, 0, 0, 3, 1],
+        [0, 0, 0, 1, 3],
+    ]
 
 
 def test_a_merge_is_the_mean_of_its_parents() -> None:
-    both = pd.DataFrame({"model_id": ["m5", "m5"], "parent": ["m1", "m3"], "share": [0.25, 0.75], "kind": "merged"})
+    both = pd.DataFrame(
+        {"model_id": ["m5", "m5"], "parent": ["m1", "m3"], "share": [0.25, 0.75], "kind": "merged"}
+    )
     tree = thermostats.tree(pd.concat([ROWS, both], ignore_index=True))
     k = tree.covariance(["m1", "m3", "m5"])
     assert k[0, 2] / k[0, 0] == pytest.approx(0.25) and k[1, 2] / k[1, 1] == pytest.approx(0.75)
@@ -64,7 +73,10 @@ def test_lengths_are_a_column_and_what_lacks_one_is_named() -> None:
         ),
         ({"tokens": [300.0, -1.0, 600.0, 1.0, 1.0]}, "no finite number of at least 0.*m1-it.*-1"),
         ({"tokens": [0.0] * 5}, "all branches have length 0"),
-        ({"model_id": ["m1", "m1-it", "m2", "m3", "B"]}, "a model is called as a lab or a family is: got B"),
+        (
+            {"model_id": ["m1", "m1-it", "m2", "m3", "B"]},
+            "a model is called as a lab or a family is: got B",
+        ),
     ],
 )
 def test_what_is_no_descent_is_named(change: dict[str, list[object]], words: str) -> None:
@@ -76,18 +88,24 @@ def test_two_roots_shares_and_twice_the_same_parent_are_refused() -> None:
     edges = pd.DataFrame({"name": ["r", "s", "a"], "parent": ["", "", "r"], "length": 1.0})
     with pytest.raises(DataError, match="2 roots: got r, s"):
         Tree.of(edges)
-    merged = pd.DataFrame({"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0})
-    with pytest.raises(DataError, match=r"shares of parents do not add up to 1 \(c\): got a 0.5, b 0.6"):
+    merged = pd.DataFrame(
+        {"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0}
+    )
+    with pytest.raises(
+        DataError, match=r"shares of parents do not add up to 1 \(c\): got a 0.5, b 0.6"
+    ):
         Tree.of(merged.assign(share=[np.nan, 1, 1, 0.5, 0.6]))
     with pytest.raises(DataError, match="the same parent twice: got c"):
         Tree.of(merged.assign(parent=["", "r", "r", "a", "a"]))
 
 
-@pytest.mark.parametrize("text", ["(A:1.5,('b c''s':1,(D:0.25)E:1)in:2)root;", "A;", "((((a:1)b:1)c:1)d:1)e;"])
+@pytest.mark.parametrize(
+    "text", ["(A:1.5,('b c''s':1,(D:0.25)E:1)in:2)root;", "A;", "((((a:1)b:1)c:1)d:1)e;"]
+)
 def test_newick_there_and_back(text: str) -> None:
-    assert tree_of_models.read(text).newick() == text.replace("1,", "1.0,").replace(":1)", ":1.0)").replace(
-        ":2)", ":2.0)"
-    )
+    assert tree_of_models.read(text).newick() == text.replace("1,", "1.0,").replace(
+        ":1)", ":1.0)"
+    ).replace(":2)", ":2.0)")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +138,9 @@ def test_a_tree_from_files_and_what_is_none(tmp_path: Path) -> None:
 
 
 def test_parents_that_a_user_lacks_are_the_packages() -> None:
-    own = pd.DataFrame({"model_id": ["mine"], "parent": ["Qwen/Qwen2.5-Coder-0.5B"], "heritage": ["me"]})
+    own = pd.DataFrame(
+        {"model_id": ["mine"], "parent": ["Qwen/Qwen2.5-Coder-0.5B"], "heritage": ["me"]}
+    )
     tree = thermostats.tree(own)
     assert tree.ancestors("mine")[1:4] == ("Alibaba", "Alibaba: qwen2.5", "Qwen/Qwen2.5-0.5B")
 
@@ -139,7 +159,11 @@ def test_every_model_that_ships_has_its_descent_with_a_source() -> None:
     ("label", "value", "words"),
     [
         ("parent", "google/gemma-2b", "two tables name another parent.*gemma-7b-it"),
-        ("parent", "google/gemma-9", "names a parent that neither it nor table models has.*google/gemma-9"),
+        (
+            "parent",
+            "google/gemma-9",
+            "names a parent that neither it nor table models has.*google/gemma-9",
+        ),
         ("heritage", "Googol", "two tables name another heritage.*Googol, Google"),
     ],
 )
@@ -152,11 +176,15 @@ def test_tables_that_contradict_each_other_are_refused(label: str, value: str, w
 
 def test_branches_of_length_0_are_kept_and_named() -> None:
     tree = thermostats.tree("((A:1,B:0)x:1,C:2)r;")
-    assert tree.notes == ("branches of length 0, so these cannot differ from their parents by descent: B",)
+    assert tree.notes == (
+        "branches of length 0, so these cannot differ from their parents by descent: B",
+    )
     assert tree.covariance(["A", "B"]).tolist() == [[1, 0.5], [0.5, 0.5]]
 
 
 def test_newick_as_others_write_it() -> None:
-    tree = tree_of_models.read("[&R]\n( Homo sapiens : 1e0 ,\n (B,C) :1 );".replace("(B,C)", "(B:1,C:1)"))
+    tree = tree_of_models.read(
+        "[&R]\n( Homo sapiens : 1e0 ,\n (B,C) :1 );".replace("(B,C)", "(B:1,C:1)")
+    )
     assert tree.tips == ("Homo sapiens", "B", "C") and tree.names[0] == "node 1"
     assert tree_of_models.read("((A,B),C);").unit == "equal"

@@ -1,4 +1,5 @@
-"""One table against its schema: cells of other people's rows, typed frames, names that deceive or run."""
+"""One table against its schema: cells of other people's rows, typed frames, names that deceive or
+run."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from thermostats.tables.validation import as_text, check_texts, typed
 
 
 def layers(**cells: object) -> pd.DataFrame:
-    """Three layers as other people have them: every cell an object; cells by column for the second row."""
+    """Three layers as other people have them: every cell an object; cells by column for the second
+    row."""
     frame = table("layers", *(layer(run(), number, 2.0) for number in (1, 2, 3))).astype(object)
     for label, value in cells.items():
         frame[label] = pd.Series([frame[label][0], value, frame[label][2]], dtype=object)
@@ -35,7 +37,9 @@ def cell(label: str, value: Any) -> pd.DataFrame:
     """Rows with a cell of that column given, the second of three or, of models, the only one."""
     if label in TABLES["layers"].columns:
         return layers(**{label: value})
-    return table("models", model()).astype(object).assign(**{label: pd.Series([value], dtype=object)})
+    return (
+        table("models", model()).astype(object).assign(**{label: pd.Series([value], dtype=object)})
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,16 +71,24 @@ BEYOND = [2**62 + 1, str(2**62 + 1), -(2**62) - 1]
     ("label", "kind", "values"),
     [
         ("cosine", "a number", ["two", "inf", "-inf", "nan", float("inf"), "0x1", [1.0], 10**400]),
-        ("n_tokens", "a whole number", ["7.5", 7.5, "seven", True, "inf", float("inf"), 10**400, "1e300", *BEYOND]),
+        (
+            "n_tokens",
+            "a whole number",
+            ["7.5", 7.5, "seven", True, "inf", float("inf"), 10**400, "1e300", *BEYOND],
+        ),
         ("gated_mlp", "true or false", ["yes", 1, 0, "1", "t"]),
     ],
 )
-def test_what_is_not_of_the_type_is_named_with_its_row(label: str, kind: str, values: list[Any]) -> None:
+def test_what_is_not_of_the_type_is_named_with_its_row(
+    label: str, kind: str, values: list[Any]
+) -> None:
     for value in values:
         frame = cell(label, value)
         several = len(frame) > 1
         error = refusal(frame, "layers" if several else "models")
-        assert error.rows == (f"row {1 + several}, column {label}: {repr(value)[:60]} is not {kind}",)
+        assert error.rows == (
+            f"row {1 + several}, column {label}: {repr(value)[:60]} is not {kind}",
+        )
         assert error.what == f"1 row is not as table {'layers' if several else 'models'} wants them"
         assert error.where == "rows.csv"
 
@@ -91,7 +103,9 @@ def test_a_row_that_stands_twice_counts_once_and_rows_are_sorted_by_key() -> Non
 def test_a_key_that_stands_twice_with_other_values_names_the_later_row() -> None:
     frame = pd.concat([layers(), layers().iloc[[0]].assign(gain_block=3.0)], ignore_index=True)
     error = refusal(frame)
-    assert error.rows == ("row 4, run_id, layer, prompt_id, position: the same as in a row before, with other values",)
+    assert error.rows == (
+        "row 4, run_id, layer, prompt_id, position: the same as in a row before, with other values",
+    )
 
 
 NAMES = {
@@ -112,12 +126,22 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_names_that_deceive_or_run_are_refused_by_what_is_wrong(small_store: Path, name: str) -> None:
+def test_names_that_deceive_or_run_are_refused_by_what_is_wrong(
+    small_store: Path, name: str
+) -> None:
     before = snapshot(small_store)
     with pytest.raises(DataError, match=NAMES[name]) as caught:
-        join(table("models", model()).astype(object).assign(model_id=pd.Series([name], dtype=object)), data=small_store)
+        join(
+            table("models", model())
+            .astype(object)
+            .assign(model_id=pd.Series([name], dtype=object)),
+            data=small_store,
+        )
     assert "model_id" in str(caught.value)
-    assert not any((ord(each) < 32 and each != "\n") or each in "\u202e\u200b\ufeff" for each in str(caught.value))
+    assert not any(
+        (ord(each) < 32 and each != "\n") or each in "\u202e\u200b\ufeff"
+        for each in str(caught.value)
+    )
     assert snapshot(small_store) == before
 
 
@@ -135,7 +159,9 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize(("first", "last"), HIDDEN)
-def test_every_hidden_character_is_refused_and_its_neighbours_are_not(first: int, last: int) -> None:
+def test_every_hidden_character_is_refused_and_its_neighbours_are_not(
+    first: int, last: int
+) -> None:
     for code in range(first, last + 1):
         with pytest.raises(DataError, match="column family holds a hidden character"):
             check_texts([f"a{chr(code)}b"], "models", "family")
@@ -151,7 +177,9 @@ def test_half_of_a_character_is_refused_in_free_text_too_and_a_formula_only_in_n
                 check_texts([f"a{chr(code)}"], name, label)
     check_texts(["=1+1\u202e"], "outputs", "top_token")
     for sign in "=+-@":
-        with pytest.raises(DataError, match="column source begins like a spreadsheet formula") as caught:
+        with pytest.raises(
+            DataError, match="column source begins like a spreadsheet formula"
+        ) as caught:
             check_texts([f"{sign}x"], "models", "source", "here")
         assert (caught.value.where, caught.value.got) == ("here", f"'{sign}x'")
     check_texts(["x=", "x+", "x-", "x@", "A-b_9"], "models", "source")
@@ -160,7 +188,9 @@ def test_half_of_a_character_is_refused_in_free_text_too_and_a_formula_only_in_n
 @pytest.mark.parametrize("run_id", ["-a", "_a", "a b", "a\n"])
 def test_what_a_run_may_not_be_called(run_id: str) -> None:
     check_texts(["A-b_9"], "layers", "run_id")
-    with pytest.raises(DataError, match="names a run with characters other than letters, digits, - and _"):
+    with pytest.raises(
+        DataError, match="names a run with characters other than letters, digits, - and _"
+    ):
         check_texts([run_id], "layers", "run_id")
 
 
@@ -203,7 +233,10 @@ def test_texts_are_as_they_came_and_whole_numbers_have_no_point() -> None:
 def test_half_a_character_is_said_with_its_column() -> None:
     with pytest.raises(DataError, match="half of a character") as caught:
         as_text(pd.Series(["a\ud800" + "b" * 90], dtype=object, name="who"))
-    assert (caught.value.where, caught.value.got) == ("column who", ascii("a\ud800" + "b" * 90)[:60])
+    assert (caught.value.where, caught.value.got) == (
+        "column who",
+        ascii("a\ud800" + "b" * 90)[:60],
+    )
 
 
 def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
@@ -222,7 +255,9 @@ def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
     infinite = frame.assign(cosine=[0.5, float("inf")])
     with pytest.raises(DataError, match="column cosine is infinite") as caught:
         store.validate(infinite, "layers", "here")
-    assert caught.value.where == f"here, run_id {run()['run_id']}, layer 2, prompt_id a, position last"
+    assert (
+        caught.value.where == f"here, run_id {run()['run_id']}, layer 2, prompt_id a, position last"
+    )
 
 
 def test_a_value_that_is_not_allowed_is_named_with_its_row_and_what_is() -> None:
@@ -234,10 +269,15 @@ def test_a_value_that_is_not_allowed_is_named_with_its_row_and_what_is() -> None
     assert caught.value.where.startswith("run_id") and "layer 2" in caught.value.where
     with pytest.raises(DataError, match="table layers holds a key twice") as caught:
         store.validate(pd.concat([frame, frame.iloc[[1]].assign(gain_block=2.0)]), "layers")
-    assert caught.value.allowed == "one row per run_id, layer, prompt_id, position" and "layer 2" in caught.value.where
+    assert (
+        caught.value.allowed == "one row per run_id, layer, prompt_id, position"
+        and "layer 2" in caught.value.where
+    )
 
 
-@pytest.mark.parametrize("name", ["Qwen/Qwen2.5-0.5B", "études/modèle-7b", "ラボ/模型", "a=b", "lab/<b>&'"])
+@pytest.mark.parametrize(
+    "name", ["Qwen/Qwen2.5-0.5B", "études/modèle-7b", "ラボ/模型", "a=b", "lab/<b>&'"]
+)
 def test_other_names_are_kept(name: str, small_store: Path) -> None:
     join(table("models", model(name)), data=small_store)
     assert name in set(store.load("models", small_store)["model_id"])

@@ -1,6 +1,7 @@
 """The contract of a claim: rule, verdict, finding, and what runs it.
 
-`thermostats.claims()` lists the claims: the package answers to a call, since a function of the name has no other place.
+`thermostats.claims()` lists the claims: the package answers to a call, since a function of the name
+has no other place.
 """
 
 import sys
@@ -10,8 +11,8 @@ from typing import Any
 
 class _Claims(ModuleType):
     def __call__(self, *args: Any, **named: Any) -> Any:
-        from thermostats.claims.run import claims_table  # noqa: PLC0415 - pandas
-        from thermostats.next_steps import in_words  # noqa: PLC0415 - as above
+        from thermostats.claims.run import claims_table  # noqa: PLC0415
+        from thermostats.next_steps import in_words  # noqa: PLC0415
 
         return in_words(claims_table, name="claims")(*args, **named)
 

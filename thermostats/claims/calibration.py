@@ -1,7 +1,9 @@
-"""What a side of a rule is worth: its attained level held against the worst worlds in which it is false.
+"""What a side of a rule is worth: its attained level held against the worst worlds in which it is
+false.
 
-`make worlds` makes the table by `levels.py`; reports read it. A side is given where its level is at most 5% and below
-α* of the plausible box; where it would not be given in the hostile box, the verdict carries that condition.
+`make worlds` makes the table by `levels.py`; reports read it. A side is given where its level is at
+most 5% and below α* of the plausible box; where it would not be given in the hostile box, the
+verdict carries that condition.
 """
 
 from __future__ import annotations
@@ -58,9 +60,11 @@ class Side:
     """Whether the rule was tried on the design, with this side or the other."""
 
     def limit(self, box: str = PLAUSIBLE) -> float:
-        """α*: the level below which the side is given, in the worst world of a box; NaN for a rule that was not tried.
+        """α*: the level below which the side is given, in the worst world of a box; NaN for a rule
+        that was not tried.
 
-        0 where the rule was tried, but not in a world in which this side is false: it is never given.
+        0 where the rule was tried, but not in a world in which this side is false: it is never
+        given.
         """
         of_box = self.rows[self.rows["box"] == box]
         return float(of_box["bound_05"].min()) if len(of_box) else 0.0 if self.tried else math.nan
@@ -76,7 +80,9 @@ class Side:
         if of_box.empty:
             return ""
         classes = (("< .001", "bound_001"), ("< .01", "bound_01"), ("≤ .05", "bound_05"))
-        return next((words for words, column in classes if level < of_box[column].min()), "above .05")
+        return next(
+            (words for words, column in classes if level < of_box[column].min()), "above .05"
+        )
 
     @property
     def worst(self) -> pd.Series | None:
@@ -86,15 +92,20 @@ class Side:
 
     @property
     def error_rate(self) -> str:
-        """How often the side comes falsely at 5% in that world, in words; empty where none was tried."""
+        """How often the side comes falsely at 5% in that world, in words; empty where none was
+        tried."""
         if (worst := self.worst) is None:
             return ""
         often = f"{worst['rate']:.1%} of {worst['studies']:,} studies"
-        return f"at 5% it would come falsely in {often} of the worst plausible world ({worst['words']})"
+        return (
+            f"at 5% it would come falsely in {often} of the worst plausible world "
+            f"({worst['words']})"
+        )
 
     @property
     def power(self) -> float:
-        """How often the side is given at min(5%, α*) in the world of the declared size; NaN where not simulated."""
+        """How often the side is given at min(5%, α*) in the world of the declared size; NaN where
+        not simulated."""
         known = self.rows.loc[self.rows["box"] == POWER, "power"]
         return float(known.iloc[0]) if len(known) else math.nan
 
@@ -102,16 +113,24 @@ class Side:
     def wanted(self) -> tuple[float, float]:
         """Models and groups that would give a power of 0.8; NaN where that is not known."""
         known = self.rows[self.rows["box"] == POWER]
-        return tuple(known[["models_wanted", "groups_wanted"]].iloc[0]) if len(known) else (math.nan, math.nan)
+        return (
+            tuple(known[["models_wanted", "groups_wanted"]].iloc[0])
+            if len(known)
+            else (math.nan, math.nan)
+        )
 
     def condition(self, level: float) -> str:
-        """What must not be so for a verdict of a level to stand: the hostile world in words; empty where it stands."""
+        """What must not be so for a verdict of a level to stand: the hostile world in words; empty
+        where it stands."""
         hostile = self.rows[(self.rows["box"] == HOSTILE) & (self.rows["bound_05"] <= level)]
         return str(hostile.loc[hostile["bound_05"].idxmin(), "words"]) if len(hostile) else ""
 
     def tipping(self, level: float) -> tuple[str, ...]:
-        """Where a verdict falls as one nuisance is raised, in words; of the level that was asked for alone."""
-        known = self.rows[(self.rows["box"] == TIPPING) & np.isclose(self.rows["rate"], level, rtol=1e-3, atol=0)]
+        """Where a verdict falls as one nuisance is raised, in words; of the level that was asked
+        for alone."""
+        known = self.rows[
+            (self.rows["box"] == TIPPING) & np.isclose(self.rows["rate"], level, rtol=1e-3, atol=0)
+        ]
         return tuple(known["words"])
 
 
@@ -141,12 +160,17 @@ class Calibration:
             return "its rule has not been tried in simulated worlds"
         if self.size == self.here:
             return ""
-        return f"its limits are those of a design of {plural(self.size, 'row')}, the nearest to the {self.here:,} here"
+        return (
+            f"its limits are those of a design of {plural(self.size, 'row')}, the nearest to the "
+            f"{self.here:,} here"
+        )
 
     def takes(self, group: str, larger: str, least: int = 0) -> str:
-        """What finds the declared effect mostly, with no stop; empty if unknown, up to `least`, or without `larger`.
+        """What finds the declared effect mostly, with no stop; empty if unknown, up to `least`, or
+        without `larger`.
 
-        group: what groups models; empty where all are of one, whose copies are then no groups of their own.
+        group: what groups models; empty where all are of one, whose copies are then no groups of
+        their own.
         """
         models, groups = self.side(SUPPORTED).wanted
         if not larger or math.isnan(models) or models <= least:
@@ -170,7 +194,11 @@ def of_design(question: Question, n: int) -> pd.DataFrame:
     every = table()
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
-    mine = (every["rule"] == question.key) & (every["n_models"] == n) & (every["digest"] == question.digest())
+    mine = (
+        (every["rule"] == question.key)
+        & (every["n_models"] == n)
+        & (every["digest"] == question.digest())
+    )
     return every[mine].reset_index(drop=True)
 
 
@@ -191,7 +219,8 @@ def nearest(question: Question, n: int) -> Calibration:
 
 
 def on_these(question: Question, rows: pd.DataFrame) -> Calibration:
-    """What is known of a rule on rows of one's own: its two worst worlds simulated on them, or all where none is known.
+    """What is known of a rule on rows of one's own: its two worst worlds simulated on them, or all
+    where none is known.
 
     It takes at most about `EXPENSIVE` CPU-seconds.
     """
@@ -207,9 +236,13 @@ def on_these(question: Question, rows: pd.DataFrame) -> Calibration:
         worst = worst.groupby(["side", "box"]).head(RETRIED)
         made = []
         for row in worst.itertuples():
-            search = Search(question, plain(rows), Verdict(row.side), (), HERE, EXPENSIVE / len(worst))
+            search = Search(
+                question, plain(rows), Verdict(row.side), (), HERE, EXPENSIVE / len(worst)
+            )
             point = point_of(str(row.point))
-            made.append({**search.simulated(point, str(row.box), HERE.fresh), "point": named(point)})
+            made.append(
+                {**search.simulated(point, str(row.box), HERE.fresh), "point": named(point)}
+            )
         power = known.rows[known.rows["box"] == POWER].to_dict("records")
         made += [{str(name): value for name, value in row.items()} for row in power]
     return Calibration(pd.DataFrame(made).reindex(columns=list(ORDER)), len(rows), len(rows))

@@ -4,8 +4,8 @@ This module has everything that an analysis needs of the contract except the rul
 
 CLAIM = Claim.read(__file__)                        # words: the Markdown file of the same name
 
-@CLAIM.finding("order", primary=…, robustness=…, over=GAINS, evidence=PUBLISHED, needs=AtLeast(models=12))
-def order(evidence: Evidence, gain: Gain) -> Result: …
+@CLAIM.finding("order", primary=…, robustness=…, over=GAINS, evidence=PUBLISHED,
+needs=AtLeast(models=12)) def order(evidence: Evidence, gain: Gain) -> Result: …
 
 if __name__ == "__main__":
     CLAIM.main()
@@ -30,9 +30,33 @@ from typing import Any, ParamSpec, TypeVar
 import thermostats
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
-from thermostats.claims.judge import again, answered, by_rule, over_parts, together, two_verdicts, unmeasured
-from thermostats.claims.question import Curve, Question, Scope, Test, Trial, Views, own_models_missing
-from thermostats.claims.result import UNMEASURED, Audit, ByColumn, Estimate, Inference, Result, TooFew
+from thermostats.claims.judge import (
+    again,
+    answered,
+    by_rule,
+    over_parts,
+    together,
+    two_verdicts,
+    unmeasured,
+)
+from thermostats.claims.question import (
+    Curve,
+    Question,
+    Scope,
+    Test,
+    Trial,
+    Views,
+    own_models_missing,
+)
+from thermostats.claims.result import (
+    UNMEASURED,
+    Audit,
+    ByColumn,
+    Estimate,
+    Inference,
+    Result,
+    TooFew,
+)
 from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
@@ -43,7 +67,17 @@ from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import looked_at, print_json, readable_in_part, refuse
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
-__all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "Test", "TooFew", "Trial", "Views"]
+__all__ += [
+    "Estimate",
+    "Evidence",
+    "Finding",
+    "Inference",
+    "Result",
+    "Test",
+    "TooFew",
+    "Trial",
+    "Views",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -53,13 +87,16 @@ REQUIRED = ("Said", "Estimand", "Identification")
 Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]], Finding]
 
 
-def _made(_name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]) -> Finding:
+def _made(
+    _name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]
+) -> Finding:
     return make(evidence)
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case over which a finding is asked, such as a quantity or a set of models, if no other record is needed."""
+    """One case over which a finding is asked, such as a quantity or a set of models, if no other
+    record is needed."""
 
     id: str
     """The last part of the finding's id."""
@@ -97,7 +134,13 @@ class Claim(ByColumn):
 
     COLUMNS = MappingProxyType(
         {
-            **{"id": "id", "title": "title", "said": "statement", "estimand": "estimand", "rule": "rule"},
+            **{
+                "id": "id",
+                "title": "title",
+                "said": "statement",
+                "estimand": "estimand",
+                "rule": "rule",
+            },
             **{name: f"basis.{name}" for name in ("source", "rows", "measures")},
             "history": "history",
             **{name: f"meanings.{name}" for name in ("answers", "practice", "settles")},
@@ -112,21 +155,26 @@ class Claim(ByColumn):
     estimand: str
     """The quantity on which the verdict rests, in words."""
     rule: str
-    """When the claim counts as supported and when as not supported; everything else is inconclusive."""
+    """When the claim counts as supported and when as not supported; everything else is
+    inconclusive."""
     basis: Basis = Basis()
     history: tuple[str, ...] = ()
-    """How its rules changed since they were first written, with the verdicts under the earlier ones."""
+    """How its rules changed since they were first written, with the verdicts under the earlier
+    ones."""
     meanings: Meanings = Meanings()
     identification: str = ""
-    """Whether a verdict is about a cause, what identifies the estimand, given what, and what if that fails."""
+    """Whether a verdict is about a cause, what identifies the estimand, given what, and what if
+    that fails."""
     exact: str = ""
-    """What holds whatever was measured: the changes of weights that move what it is about and leave the outputs."""
+    """What holds whatever was measured: the changes of weights that move what it is about and leave
+    the outputs."""
     words: Template | None = field(default=None, compare=False, repr=False)
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
     def from_columns(cls, values: Mapping[str, Any]) -> Claim:
-        """A claim from what its file of findings has of it; KeyError for a column that claims do not have."""
+        """A claim from what its file of findings has of it; KeyError for a column that claims do
+        not have."""
         fields: dict[str, Any] = {}
         for name, value in values.items():
             record, _, part = cls.COLUMNS[name].partition(".")
@@ -135,17 +183,27 @@ class Claim(ByColumn):
             else:
                 fields[record] = value
         parts = {"basis": Basis, "meanings": Meanings}
-        return cls(**{name: parts[name](**value) if name in parts else value for name, value in fields.items()})
+        return cls(
+            **{
+                name: parts[name](**value) if name in parts else value
+                for name, value in fields.items()
+            }
+        )
 
     @classmethod
     def read(cls, script: str | Path) -> Claim:
-        """The claim whose words are in the Markdown file with the same name as a script, in the same folder.
+        """The claim whose words are in the Markdown file with the same name as a script, in the
+        same folder.
 
         Raises DataError if the file is missing or lacks a part.
         """
         words = Template.read(Path(script).with_suffix(".md"))
         if missing := [name for name in REQUIRED if not words.text(name)]:
-            raise DataError("the words of a claim lack a section", where=words.path.name, allowed=f"## {missing[0]}")
+            raise DataError(
+                "the words of a claim lack a section",
+                where=words.path.name,
+                allowed=f"## {missing[0]}",
+            )
         facts = words.facts
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
         return cls(
@@ -156,7 +214,9 @@ class Claim(ByColumn):
             rule="",
             basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures),
             history=words.history,
-            meanings=Meanings(*(words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))),
+            meanings=Meanings(
+                *(words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
+            ),
             identification=words.text("Identification"),
             exact=words.line("Exact", "", {}),
             words=words,
@@ -181,25 +241,33 @@ class Claim(ByColumn):
         section: str = "",
         statement: str = "",
     ) -> Callable[[Answer], Answer]:
-        """Declare the finding that the decorated function answers: one for each record of `over`, or a single one.
+        """Declare the finding that the decorated function answers: one for each record of `over`,
+        or a single one.
 
-        primary: the rule that decides. robustness: a rule that is shown with it. trial: the rows that `primary` reads
-        and the test on them, for leaving units out and for the simulated worlds by which the rule was chosen.
-        evidence: a name of `SETS`, None for mathematics. needs: with fewer models or groups the finding needs
-        measurement. views: other sets of evidence to which the question is put; `trial` reads and tests their rows,
-        and `primary` judges them. over: frozen records with an `id`, such as `Case`. group: what groups models, by
-        default the lab, and in the controlled study the recipe. section: heading of the words, by default the name.
-        statement: name of what is asked, where other findings ask it too: decisive verdicts on it must agree;
-        of a case of `over` the case is part of the name.
+        primary: the rule that decides. robustness: a rule that is shown with it. trial: the rows
+        that `primary` reads and the test on them, for leaving units out and for the simulated
+        worlds by which the rule was chosen. evidence: a name of `SETS`, None for mathematics.
+        needs: with fewer models or groups the finding needs measurement. views: other sets of
+        evidence to which the question is put; `trial` reads and tests their rows, and `primary`
+        judges them. over: frozen records with an `id`, such as `Case`. group: what groups models,
+        by default the lab, and in the controlled study the recipe. section: heading of the words,
+        by default the name. statement: name of what is asked, where other findings ask it too:
+        decisive verdicts on it must agree; of a case of `over` the case is part of the name.
         """
         if evidence is not None and evidence not in SETS:
-            raise DataError("no such set of evidence", where=f"{self.id}.{name}", got=evidence, allowed=", ".join(SETS))
+            raise DataError(
+                "no such set of evidence",
+                where=f"{self.id}.{name}",
+                got=evidence,
+                allowed=", ".join(SETS),
+            )
         if isinstance(primary, AtLeast) or (lacks := without_level(primary)):
             raise DataError(
                 "a rule without a level",
                 where=f"{self.id}.{name}",
                 got=primary.words() if isinstance(primary, AtLeast) else lacks,
-                allowed="comparisons of V, joined with & and |, Each, Some; a count of models is `needs`",
+                allowed="comparisons of V, joined with & and |, Each, Some; a count of models is "
+                "`needs`",
             )
         others = views.beside(evidence, f"{self.id}.{name}") if views else None
 
@@ -210,33 +278,50 @@ class Claim(ByColumn):
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 stated = statement and statement + (f", {item.id}" if item is not None else "")
                 rules = (primary, robustness, Scope(evidence or "", needs, groups), trial)
-                question = Question(key, words, item, answer, *rules, views=others, statement=stated)
+                question = Question(
+                    key, words, item, answer, *rules, views=others, statement=stated
+                )
                 self.questions.append(question)
             return answer
 
         return declare
 
     def curve(self, name: str, **declared: Any) -> None:
-        """Give a declared finding, named without the claim's id, its specification curve: the fields of `Curve`.
+        """Give a declared finding, named without the claim's id, its specification curve: the
+        fields of `Curve`.
 
         Raises DataError for a finding that does not exist, or whose trial has no test.
         """
         places = {question.id: place for place, question in enumerate(self.questions)}
         place = places.get(f"{self.id}.{name}")
         if place is None or self.questions[place].trial is None:
-            allowed = [key.partition(".")[2] for key, at in places.items() if self.questions[at].trial]
-            raise DataError("a curve needs a finding with a trial", where=self.id, got=name, allowed=", ".join(allowed))
+            allowed = [
+                key.partition(".")[2] for key, at in places.items() if self.questions[at].trial
+            ]
+            raise DataError(
+                "a curve needs a finding with a trial",
+                where=self.id,
+                got=name,
+                allowed=", ".join(allowed),
+            )
         self.questions[place] = replace(self.questions[place], curve=Curve(**declared))
 
     def overall(self, all_of: Sequence[str], name: str = "whole") -> Callable[[Answer], Answer]:
-        """Declare a verdict over findings, named without the claim's id; it has no estimate of its own.
+        """Declare a verdict over findings, named without the claim's id; it has no estimate of its
+        own.
 
-        The decorated function receives the evidence and the findings by name, and returns a Result with words, table
-        and figure. The finding comes first on the page.
+        The decorated function receives the evidence and the findings by name, and returns a Result
+        with words, table and figure. The finding comes first on the page.
         """
 
         def declare(answer: Answer) -> Answer:
-            question = Question(f"{self.id}.{name}", name, None, answer, parts=tuple(f"{self.id}.{n}" for n in all_of))
+            question = Question(
+                f"{self.id}.{name}",
+                name,
+                None,
+                answer,
+                parts=tuple(f"{self.id}.{n}" for n in all_of),
+            )
             self.questions.insert(0, question)
             return answer
 
@@ -249,7 +334,9 @@ class Claim(ByColumn):
         def once(*args: P.args, **named: P.kwargs) -> T:
             evidence, *rest = args
             if not isinstance(evidence, Evidence):
-                raise DataError("a shared function takes evidence first", got=type(evidence).__name__)
+                raise DataError(
+                    "a shared function takes evidence first", got=type(evidence).__name__
+                )
             key = (function, evidence.name, *rest, *sorted(named.items()))
             if key not in evidence.memo:
                 with evidence.recording() as selections:
@@ -262,11 +349,12 @@ class Claim(ByColumn):
         return once
 
     def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
-        """Put every question to its evidence, in the order of the file, then to the other sets that have rows for it.
+        """Put every question to its evidence, in the order of the file, then to the other sets that
+        have rows for it.
 
-        keep: a function of a finding's id, its evidence, what makes it and the findings that it rests on; it may return
-        a stored finding. Raises DataError if words, rule and result do not fit together, or
-        if two findings decide one statement both ways.
+        keep: a function of a finding's id, its evidence, what makes it and the findings that it
+        rests on; it may return a stored finding. Raises DataError if words, rule and result do not
+        fit together, or if two findings decide one statement both ways.
         """
         if self.words is None or not self.questions:
             raise DataError("a claim without questions has no findings", where=self.id)
@@ -274,7 +362,9 @@ class Claim(ByColumn):
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
             named = question.scope.of(evidence)
             parts = tuple(answers.values()) if question.parts else ()
-            answers[question.id] = keep(question.id, named, partial(self._found, question, answers), parts)
+            answers[question.id] = keep(
+                question.id, named, partial(self._found, question, answers), parts
+            )
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
             first = answers[question.id]
@@ -285,21 +375,32 @@ class Claim(ByColumn):
         must_agree(findings)
         return findings
 
-    def _found(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
-        """The finding of one question on the set that it was asked of first; `before`: the findings before it."""
+    def _found(
+        self, question: Question, before: Mapping[str, Finding], evidence: Evidence
+    ) -> Finding:
+        """The finding of one question on the set that it was asked of first; `before`: the findings
+        before it."""
         assert self.words is not None  # noqa: S101
         if question.parts:
             parts = [before[name] for name in question.parts]
-            result = question.answer(evidence, {name.partition(".")[2]: part for name, part in before.items()})
+            result = question.answer(
+                evidence, {name.partition(".")[2]: part for name, part in before.items()}
+            )
             scope = replace(question.scope, group=parts[0].sample.group)
             return together(self.words, replace(question, scope=scope), parts, result)
         rows = None
         with suppress(TooFew):  # the answer then says so
             rows = question.trial.of(evidence, question.over) if question.trial else None
         used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
-        missing = () if used is None else own_models_missing(self.id, self.basis.measures, used, evidence)
+        missing = (
+            () if used is None else own_models_missing(self.id, self.basis.measures, used, evidence)
+        )
         try:
-            result = question.answer(evidence) if question.over is None else question.answer(evidence, question.over)
+            result = (
+                question.answer(evidence)
+                if question.over is None
+                else question.answer(evidence, question.over)
+            )
         except TooFew as few:
             finding = unmeasured(self.words, question, few.result)
         else:
@@ -311,16 +412,19 @@ class Claim(ByColumn):
         rules: dict[str, list[str]] = {}
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
-        stated = "; ".join(f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items())
+        stated = "; ".join(
+            f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items()
+        )
         facts = {item.name: getattr(self, item.name) for item in fields(Claim) if item.compare}
         return Claim(**facts | {"rule": self.rule or stated})
 
     def decided(self, evidence: Evidence) -> Iterator[Finding]:
-        """Every finding by its rule alone, as each is decided: verdict, estimate and counts; no words, fit or figure.
+        """Every finding by its rule alone, as each is decided: verdict, estimate and counts; no
+        words, fit or figure.
 
-        On the set that each question is asked of first, verdicts over findings last; then the claim's first question on
-        the other sets that have rows for it, and where that is one over findings, these on all evidence. Verdicts are
-        those of `judge`.
+        On the set that each question is asked of first, verdicts over findings last; then the
+        claim's first question on the other sets that have rows for it, and where that is one over
+        findings, these on all evidence. Verdicts are those of `judge`.
         """
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
@@ -330,14 +434,23 @@ class Claim(ByColumn):
         leading = self.questions[0]
         for question in self.questions:
             views = question.views.sets if question.views else ()
-            asked = views if question is leading else {POOLED} & {*views} if question.id in leading.parts else ()
+            asked = (
+                views
+                if question is leading
+                else {POOLED} & {*views}
+                if question.id in leading.parts
+                else ()
+            )
             for name in asked:
                 view = again(question, evidence.named(name), answers[question.id])
                 if view.has_rows:
                     yield view
 
-    def _decided(self, question: Question, before: Mapping[str, Finding], evidence: Evidence) -> Finding:
-        """One finding by its rule alone; what has no trial, or rows in it that do not count models, is answered."""
+    def _decided(
+        self, question: Question, before: Mapping[str, Finding], evidence: Evidence
+    ) -> Finding:
+        """One finding by its rule alone; what has no trial, or rows in it that do not count models,
+        is answered."""
         if question.parts:
             return over_parts(question.id, question.name, [before[name] for name in question.parts])
         if question.trial is not None and not isinstance(question.primary, Posterior):
@@ -351,7 +464,8 @@ class Claim(ByColumn):
         return [finding for finding in findings if finding.id == self.questions[0].id]
 
     def main(self) -> None:
-        """What an analysis does when run as a script: print its verdict; `--help` lists the options."""
+        """What an analysis does when run as a script: print its verdict; `--help` lists the
+        options."""
         run_as_script(self)
 
 
@@ -359,8 +473,27 @@ MOST_LINES, MOST_FINDINGS, WIDTH = 25, 12, 100
 """Lines on one screen, those of them that are findings, and characters of a line of prose."""
 HEADS = ("finding", "verdict", "estimate [interval]", "set", "models / groups")
 WIDTHS = {"verdict": 17, "estimate [interval]": 24, "set": 9}
-IN_JSON = {"verdict", "reason", "leans", "unless", "provisional", "estimate", "lower", "upper", "interval"}
-IN_JSON |= {"probability", "level", "limit", "p_worst", "evidence", "n_models", "n_heritages", "group"}
+IN_JSON = {
+    "verdict",
+    "reason",
+    "leans",
+    "unless",
+    "provisional",
+    "estimate",
+    "lower",
+    "upper",
+    "interval",
+}
+IN_JSON |= {
+    "probability",
+    "level",
+    "limit",
+    "p_worst",
+    "evidence",
+    "n_models",
+    "n_heritages",
+    "group",
+}
 """Columns of the table of findings that `--json` gives, next to `finding`."""
 
 
@@ -378,13 +511,25 @@ def run_as_script(claim: Claim) -> None:
 
 
 def _options(claim: Claim) -> Namespace:
-    parser = ArgumentParser(description=f"{claim.id} {claim.title}. Prints its verdict; no report is written.")
-    parser.add_argument("--data", type=Path, help="folder of your own rows, read together with the package's tables")
+    parser = ArgumentParser(
+        description=f"{claim.id} {claim.title}. Prints its verdict; no report is written."
+    )
+    parser.add_argument(
+        "--data", type=Path, help="folder of your own rows, read together with the package's tables"
+    )
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--details", action="store_true", help="rules, every set of evidence, fits, notes and tables")
+    how.add_argument(
+        "--details",
+        action="store_true",
+        help="rules, every set of evidence, fits, notes and tables",
+    )
     how.add_argument("--json", action="store_true", help="the findings as JSON")
-    how.add_argument("--report", action="store_true", help="write the claim's page into the folder reports")
-    parser.add_argument("--draw", action="store_true", help="with details, also draw the posteriors that need PyMC")
+    how.add_argument(
+        "--report", action="store_true", help="write the claim's page into the folder reports"
+    )
+    parser.add_argument(
+        "--draw", action="store_true", help="with details, also draw the posteriors that need PyMC"
+    )
     return parser.parse_args()
 
 
@@ -409,7 +554,10 @@ def _print_details(claim: Claim, evidence: Evidence) -> None:
     """Everything that a page says of the findings."""
     if claim.exact:
         print("\n" + wrapped(f"Exact: {claim.exact}"))
-    print("\n" + wrapped(f"Said: {claim.statement}") + "\n" + wrapped(f"Rule: {claim.stated().rule}"), flush=True)
+    print(
+        "\n" + wrapped(f"Said: {claim.statement}") + "\n" + wrapped(f"Rule: {claim.stated().rule}"),
+        flush=True,
+    )
     with _Progress("judging; about ten seconds a finding with a fit"):
         findings = claim.judge(evidence)
     for finding in findings:
@@ -417,11 +565,13 @@ def _print_details(claim: Claim, evidence: Evidence) -> None:
 
 
 def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
-    """The claim's words, a line a finding as each is decided, the verdict, and what to type next."""
+    """The claim's words, a line a finding as each is decided, the verdict, and what to type
+    next."""
     print(wrapped(f"Said: {claim.statement}"), flush=True)
     width = max(map(len, [HEADS[0], *(_name(question.id) for question in claim.questions)]))
     print("\n" + _line(HEADS, width), flush=True)
-    findings, shown = [], 0
+    findings = []
+    shown = 0
     for finding in _watched(claim.decided(evidence), len(claim.questions)):
         findings.append(finding)
         if shown < MOST_FINDINGS:
@@ -437,11 +587,16 @@ def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
 
 
 def verdict_lines(findings: Sequence[Finding]) -> list[str]:
-    """The verdict of a claim's first question, which comes first, with its condition: on its own files, and on all."""
+    """The verdict of a claim's first question, which comes first, with its condition: on its own
+    files, and on all."""
     own, every = two_verdicts(findings)
     sets = {"on the study’s own files": own, "on all evidence": every}
-    said = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding] or [findings[0].stands]
-    filled = textwrap.fill("; ".join(said), WIDTH, initial_indent="Verdict ", subsequent_indent="  ")
+    said = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding] or [
+        findings[0].stands
+    ]
+    filled = textwrap.fill(
+        "; ".join(said), WIDTH, initial_indent="Verdict ", subsequent_indent="  "
+    )
     return ["", *filled.splitlines()]
 
 
@@ -450,7 +605,9 @@ def as_json(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
     rows = []
     for finding in findings:
         columns = {name: value for name, value in finding.columns().items() if name in IN_JSON}
-        rows.append({"finding": finding.id, **{name: _plain(value) for name, value in columns.items()}})
+        rows.append(
+            {"finding": finding.id, **{name: _plain(value) for name, value in columns.items()}}
+        )
     first = claim.first(findings)
     return {
         "claim": claim.id,
@@ -472,20 +629,35 @@ def _name(finding: str) -> str:
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
-    head, sample = finding.headline, finding.sample
-    estimate = estimate_range(head) if head.value is not None and finding.verdict != UNMEASURED else ""
-    return _name(finding.id), finding.verdict, estimate, sample.evidence, f"{sample.n_models} / {sample.n_groups}"
+    head = finding.headline
+    sample = finding.sample
+    estimate = (
+        estimate_range(head) if head.value is not None and finding.verdict != UNMEASURED else ""
+    )
+    return (
+        _name(finding.id),
+        finding.verdict,
+        estimate,
+        sample.evidence,
+        f"{sample.n_models} / {sample.n_groups}",
+    )
 
 
 def _line(cells: Sequence[str], width: int) -> str:
     widths = (width, *WIDTHS.values(), 0)
-    return ("  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(cells, widths, strict=True))).rstrip()
+    return (
+        "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(cells, widths, strict=True))
+    ).rstrip()
 
 
 def _watched(findings: Iterator[Finding], total: int) -> Iterator[Finding]:
     """The same findings; a terminal says meanwhile which of them is being decided."""
     for number in itertools.count(1):
-        with _Progress(f"deciding finding {number} of {total}" if number <= total else "on other sets of evidence"):
+        with _Progress(
+            f"deciding finding {number} of {total}"
+            if number <= total
+            else "on other sets of evidence"
+        ):
             finding = next(findings, None)
         if finding is None:
             return

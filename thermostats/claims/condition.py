@@ -1,7 +1,9 @@
-"""Conditions on a result: which numbers must lie where, written once, read by people and put to draws of a fit alike.
+"""Conditions on a result: which numbers must lie where, written once, read by people and put to
+draws of a fit alike.
 
-A condition compares a named number of the result with a threshold; conditions are joined with `&` and `|`, and put to
-the rows of a table by `Each` and `Some`. Missing numbers and NaN meet no condition.
+A condition compares a named number of the result with a threshold; conditions are joined with `&`
+and `|`, and put to the rows of a table by `Each` and `Some`. Missing numbers and NaN meet no
+condition.
 
     (V("r") < 0) & (V("r").p <= 0.05)
     Each("models", V("last gain").interval < 1)
@@ -45,9 +47,15 @@ PARTS = {
 NEAREST = {"<": "upper", ">": "lower"}
 """The end of an interval that decides whether the whole of it lies below or above a bar."""
 REACHES = {"<": ("estimate", "interval", "upper"), ">": ("estimate", "interval", "lower")}
-"""Parts by which an estimate is asked to lie below or above a bar; of the other end less is asked."""
+"""Parts by which an estimate is asked to lie below or above a bar; of the other end less is
+asked."""
 LIES = {"<": "lies below", ">": "lies above"}
-SIDES = {("lower", ">"): "above", ("upper", "<"): "below", ("interval", ">"): "above", ("interval", "<"): "below"}
+SIDES = {
+    ("lower", ">"): "above",
+    ("upper", "<"): "below",
+    ("interval", ">"): "above",
+    ("interval", "<"): "below",
+}
 """Where an interval lies of which one end is compared so."""
 OF_P = re.compile(r"the p-value of (.+) (?=[<≤>≥] )")
 SUBJECT = re.compile(r"the interval of [^,]+ is |[^,]+? (?=[<≤>≥] )")
@@ -66,14 +74,17 @@ def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """Something that holds of a result, or of one row of its tables, and says what it is; joined with `&` and `|`."""
+    """Something that holds of a result, or of one row of its tables, and says what it is; joined
+    with `&` and `|`."""
 
     words: str
     """The condition as a person reads it."""
     holds: Callable[[Result], bool]
-    """Whether a result meets it; raises DataError for a quantity or a table that the result lacks."""
+    """Whether a result meets it; raises DataError for a quantity or a table that the result
+    lacks."""
     truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _of_rows_alone
-    """Whether the quantities of a fit meet it, of a quantity with several elements all; not for conditions on rows."""
+    """Whether the quantities of a fit meet it, of a quantity with several elements all; not for
+    conditions on rows."""
     bars: tuple[tuple[str, str, float], ...] = ()
     """Numbers that quantities are compared with: name, < or >, number."""
     short: str = ""
@@ -81,22 +92,30 @@ class Condition:
     loosened: Callable[[], Condition] | None = None
     """Makes the condition that is nearly this one; None: it is as strict."""
     level: Callable[[Result], Levels] | None = None
-    """The smallest nominal level at which it would hold of a result, 1 where at none; of a gate 0 or 1."""
+    """The smallest nominal level at which it would hold of a result, 1 where at none; of a gate 0
+    or 1."""
     states: Callable[[], Condition] | None = None
-    """What it says of a large sample: estimates on one side of their bars; None: nothing, as p-values and gates do."""
+    """What it says of a large sample: estimates on one side of their bars; None: nothing, as
+    p-values and gates do."""
 
     def attained(self, result: Result) -> Levels:
         """The attained level of a result; raises DataError for a condition without a level."""
         if self.level is None:
-            raise DataError(NO_LEVEL, got=self.words, allowed="comparisons of V, joined with & and |, Each, Some")
+            raise DataError(
+                NO_LEVEL,
+                got=self.words,
+                allowed="comparisons of V, joined with & and |, Each, Some",
+            )
         return self.level(result)
 
     def statement(self) -> Condition:
-        """What it says of a large sample; the condition itself where it compares no estimate with a bar."""
+        """What it says of a large sample; the condition itself where it compares no estimate with a
+        bar."""
         return self.states() if self.states is not None else self
 
     def nearly(self) -> Condition:
-        """The condition with its bars loosened: ends of intervals are the estimate, and a p is small up to `NEAR`."""
+        """The condition with its bars loosened: ends of intervals are the estimate, and a p is
+        small up to `NEAR`."""
         return self.loosened() if self.loosened is not None else self
 
     def __and__(self, other: Condition) -> Condition:
@@ -139,13 +158,20 @@ def _joined(
     extreme: Callable[[Levels, Levels], Levels], first: Condition, second: Condition
 ) -> Callable[[Result], Levels] | None:
     """The level of two conditions together, where both have one."""
-    one, other = first.level, second.level
-    return None if one is None or other is None else lambda result: extreme(one(result), other(result))
+    one = first.level
+    other = second.level
+    return (
+        None if one is None or other is None else lambda result: extreme(one(result), other(result))
+    )
 
 
 def _opposite(first: Condition, second: Condition) -> bool:
-    """Whether two conditions state nothing of a large sample, or both sides of one bar, of which one always holds."""
-    sides = {(name, bar) for name, _, bar in first.bars}, {(name, bar) for name, _, bar in second.bars}
+    """Whether two conditions state nothing of a large sample, or both sides of one bar, of which
+    one always holds."""
+    sides = (
+        {(name, bar) for name, _, bar in first.bars},
+        {(name, bar) for name, _, bar in second.bars},
+    )
     return not (first.states or second.states) or (bool(sides[0]) and sides[0] == sides[1])
 
 
@@ -153,13 +179,16 @@ def _stated_by_both(first: Condition, second: Condition) -> Callable[[], Conditi
     """What two conditions state together: p-values and gates next to an estimate state nothing."""
     if first.states is None or second.states is None:
         return first.states or second.states
-    one, other = first.states, second.states
+    one = first.states
+    other = second.states
     return lambda: one() & other()
 
 
 def _both(left: str, right: str) -> str:
     """Two conditions in a sentence."""
-    first, second = (f"({part})" if ", or " in part else part for part in (left, _after(left, right)))
+    first, second = (
+        f"({part})" if ", or " in part else part for part in (left, _after(left, right))
+    )
     return f"{first} and {second}"
 
 
@@ -174,10 +203,11 @@ def _after(first: str, second: str) -> str:
 
 @dataclass(frozen=True)
 class V:
-    """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p`, `.interval` another part of it.
+    """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p`, `.interval`
+    another part of it.
 
-    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1. Comparisons with a number or another
-    V are conditions.
+    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1. Comparisons with
+    a number or another V are conditions.
     """
 
     name: str
@@ -204,31 +234,44 @@ class V:
         return V(self.name, "interval")
 
     def of(self, result: Result, sign: str = "") -> NDArray[np.float64]:
-        """The number in a result, or of each of many studies; NaN where the estimate has no such part.
+        """The number in a result, or of each of many studies; NaN where the estimate has no such
+        part.
 
         Raises DataError for a name that the result lacks.
         """
         if self.name not in result.quantities:
             names = ", ".join(result.quantities)
-            raise DataError("a rule reads a quantity that the result lacks", got=self.name, allowed=names)
-        value = getattr(result.quantities[self.name], NEAREST[sign] if self.part == "interval" else self.part)
+            raise DataError(
+                "a rule reads a quantity that the result lacks", got=self.name, allowed=names
+            )
+        value = getattr(
+            result.quantities[self.name], NEAREST[sign] if self.part == "interval" else self.part
+        )
         return np.asarray(math.nan if value is None else value, dtype=np.float64)
 
     def _against(self, sign: str, bar: float | V) -> Condition:
-        compare, left, side = OPERATORS[sign], self, "<" if sign in "<≤" else ">"
+        compare = OPERATORS[sign]
+        left = self
+        side = "<" if sign in "<≤" else ">"
         words = bar.words if isinstance(bar, V) else declared(bar)
 
         where = SIDES.get((self.part, sign))
 
         def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
-            holds = np.asarray(compare(drawn[left.name], drawn[bar.name] if isinstance(bar, V) else bar))
+            holds = np.asarray(
+                compare(drawn[left.name], drawn[bar.name] if isinstance(bar, V) else bar)
+            )
             return np.asarray(holds.all(axis=tuple(range(2, holds.ndim))))
 
         return Condition(
             f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {words}",
-            lambda result: bool(compare(left.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)),
+            lambda result: bool(
+                compare(left.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)
+            ),
             truth,
-            ((self.name, side, bar),) if self.part in REACHES[side] and not isinstance(bar, V) else (),
+            ((self.name, side, bar),)
+            if self.part in REACHES[side] and not isinstance(bar, V)
+            else (),
             f"the interval of {self.name} is {where} {words}" if where else "",
             lambda: self._nearly_against(sign, bar),
             lambda result: self._level_against(sign, bar, result),
@@ -236,9 +279,11 @@ class V:
         )
 
     def _level_against(self, sign: str, bar: float | V, result: Result) -> Levels:
-        """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided normal level."""
+        """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided
+        normal level."""
         number = bar.of(result) if isinstance(bar, V) else bar
-        value, side = self.of(result, sign), "<" if sign in "<≤" else ">"
+        value = self.of(result, sign)
+        side = "<" if sign in "<≤" else ">"
         with np.errstate(invalid="ignore", divide="ignore"):
             holds = OPERATORS[sign](value, number)
             if self.part == "p" and side == "<" and not isinstance(bar, V) and bar <= NEAR:
@@ -249,7 +294,9 @@ class V:
             stretch = (middle - number) / (middle - value)
             of_stretch = np.where(stretch > 0, 2 * special.ndtr(-END * stretch), 1.0)
             whole = np.isnan(middle) | (middle == value)
-            return np.where(whole, np.where(holds, 0.0, 1.0), np.where(np.isnan(value), 1.0, of_stretch))
+            return np.where(
+                whole, np.where(holds, 0.0, 1.0), np.where(np.isnan(value), 1.0, of_stretch)
+            )
 
     def _nearly_against(self, sign: str, bar: float | V) -> Condition:
         if self.part != "p":
@@ -281,8 +328,8 @@ class V:
 def Each(table: str, condition: Condition) -> Condition:
     """A condition on every row of one of the result's tables; an empty table does not meet it.
 
-    Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the columns `lower`, `upper`
-    and `p` belong to every quantity of the row.
+    Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the
+    columns `lower`, `upper` and `p` belong to every quantity of the row.
     """
 
     def holds(result: Result) -> bool:
@@ -301,7 +348,8 @@ def Each(table: str, condition: Condition) -> Condition:
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
-    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them. Columns: see `Each`."""
+    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them. Columns: see
+    `Each`."""
     adjusted = f" (adjusted by {adjust.capitalize()} over all of them)" if adjust else ""
     return Condition(
         f"in at least one of the {table}, {condition.words}{adjusted}",
@@ -309,13 +357,15 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
         bars=condition.bars,
         short=f"in at least one of the {table}, {condition.brief}{adjusted}",
         loosened=lambda: Some(table, condition.nearly(), adjust),
-        level=condition.level and (lambda r: _extreme(np.minimum, condition, _rows(r, table, adjust))),
+        level=condition.level
+        and (lambda r: _extreme(np.minimum, condition, _rows(r, table, adjust))),
         states=condition.states and (lambda: Some(table, condition.statement(), adjust)),
     )
 
 
 def Gate(condition: Condition) -> Condition:
-    """A condition on the sample alone, such as a count: it must be met, and says nothing of a large sample."""
+    """A condition on the sample alone, such as a count: it must be met, and says nothing of a large
+    sample."""
     return replace(condition, states=None)
 
 
@@ -330,9 +380,12 @@ def _extreme(extreme: np.ufunc, condition: Condition, rows: list[Result]) -> Lev
 
 
 def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
-    """Rows of a table of a result as results of their own; of many studies at once a table is a list of rows."""
+    """Rows of a table of a result as results of their own; of many studies at once a table is a
+    list of rows."""
     if table not in result.rows:
-        raise DataError("a rule reads a table that the result lacks", got=table, allowed=", ".join(result.rows))
+        raise DataError(
+            "a rule reads a table that the result lacks", got=table, allowed=", ".join(result.rows)
+        )
     frame: Any = result.rows[table]
     if isinstance(frame, list):
         return [Result(quantities=row) for row in (_adjusted(frame) if adjust else frame)]
@@ -342,18 +395,27 @@ def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
 
 
 def _adjusted(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of many studies at once, each with one p for all of its quantities, with these adjusted as `holm` does."""
+    """Rows of many studies at once, each with one p for all of its quantities, with these adjusted
+    as `holm` does."""
     p = np.stack([next(iter(row.values())).p for row in rows])
-    order, factors = p.argsort(axis=0), np.arange(len(p), 0, -1)[:, None]
-    raised = np.minimum(np.maximum.accumulate(np.take_along_axis(p, order, axis=0) * factors, axis=0), 1.0)
+    order = p.argsort(axis=0)
+    factors = np.arange(len(p), 0, -1)[:, None]
+    raised = np.minimum(
+        np.maximum.accumulate(np.take_along_axis(p, order, axis=0) * factors, axis=0), 1.0
+    )
     adjusted = np.empty_like(p)
     np.put_along_axis(adjusted, order, raised, axis=0)
-    return [{name: replace(q, p=each) for name, q in row.items()} for row, each in zip(rows, adjusted, strict=True)]
+    return [
+        {name: replace(q, p=each) for name, q in row.items()}
+        for row, each in zip(rows, adjusted, strict=True)
+    ]
 
 
 def _of_row(row: Mapping[Any, object]) -> Result:
     """A row of a table as a result of its own."""
-    named = {str(name): float(value) for name, value in row.items() if isinstance(value, int | float)}
+    named = {
+        str(name): float(value) for name, value in row.items() if isinstance(value, int | float)
+    }
 
     def part(name: str, which: str) -> float | None:
         return named.get(f"{name}_{which}", named.get(which))

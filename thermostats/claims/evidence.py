@@ -1,4 +1,5 @@
-"""The rows that an analysis reads: tables under a named selection, with a record of every selection."""
+"""The rows that an analysis reads: tables under a named selection, with a record of every
+selection."""
 
 from __future__ import annotations
 
@@ -18,7 +19,17 @@ from thermostats.tables.folders import shipped
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import EXTERNAL, NURSERY
 
-__all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "ROWS", "SETS", "TIMINGS", "VIEWS", "Evidence"]
+__all__ = [
+    "EXTERNAL",
+    "MEASURED",
+    "POOLED",
+    "PUBLISHED",
+    "ROWS",
+    "SETS",
+    "TIMINGS",
+    "VIEWS",
+    "Evidence",
+]
 ROWS: Mapping[str, frozenset[str]] = {
     NURSERY: frozenset({NURSERY}),
     "measured": frozenset({MEASURED}),
@@ -26,16 +37,18 @@ ROWS: Mapping[str, frozenset[str]] = {
     "study and measured": frozenset({PUBLISHED, NURSERY, MEASURED}),
     "study, external and measured": frozenset({PUBLISHED, NURSERY, MEASURED, EXTERNAL, POOLED}),
 }
-"""What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that its findings and
-views may then have. A user's rows are measured ones."""
+"""What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that
+its findings and views may then have. A user's rows are measured ones."""
 VIEWS = tuple(name for name in SETS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")
-"""Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to data/timings."""
+"""Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to
+data/timings."""
 
 
 class Evidence(Selection):
-    """The tables of a data folder as an analysis sees them; records every selection of rows that it hands out."""
+    """The tables of a data folder as an analysis sees them; records every selection of rows that it
+    hands out."""
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
         super().__init__(data, name)
@@ -51,13 +64,17 @@ class Evidence(Selection):
         return other
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        """Rows as `Selection.table` hands them out, remembered; tables of studies and TIMINGS are read too."""
+        """Rows as `Selection.table` hands them out, remembered; tables of studies and TIMINGS are
+        read too."""
         selected = self._select(name, equals)
-        self._remember(json.dumps([name, equals, *[self.name] * bool(self.name)], sort_keys=True), selected)
+        self._remember(
+            json.dumps([name, equals, *[self.name] * bool(self.name)], sort_keys=True), selected
+        )
         return selected
 
     def named(self, name: str) -> Evidence:
-        """The same tables as another set of evidence; what either hands out is remembered in both."""
+        """The same tables as another set of evidence; what either hands out is remembered in
+        both."""
         other = self.fork()
         other.name, other.selections, other.memo = name, self.selections, self.memo
         return other
@@ -79,7 +96,8 @@ class Evidence(Selection):
 
     @contextmanager
     def recording(self) -> Iterator[dict[str, str]]:
-        """Selections handed out meanwhile, by name; they are remembered afterwards as all others are."""
+        """Selections handed out meanwhile, by name; they are remembered afterwards as all others
+        are."""
         before, self.selections = self.selections, {}
         try:
             yield self.selections
@@ -138,10 +156,11 @@ STUDY = "the study's files"
 
 
 def coincidence(evidence: Evidence, models: Collection[str]) -> str:
-    """A sentence that names labs which one source alone measured; empty in a set of one source, and where none is.
+    """A sentence that names labs which one source alone measured; empty in a set of one source, and
+    where none is.
 
-    models: those that a question reads. What holds of such a lab holds of its source as well. Labs are new that the
-    study did not measure.
+    models: those that a question reads. What holds of such a lab holds of its source as well. Labs
+    are new that the study did not measure.
     """
     if len(evidence.sources(models)) < 2:
         return ""
@@ -152,17 +171,27 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
         return ""
     new = {lab for lab, sources in by_lab.items() if PUBLISHED not in sources}
     if PUBLISHED in every and new and new <= set(alone) and len({alone[lab] for lab in new}) == 1:
-        sentence = f"In this set every new lab comes from one source: {listed(sorted(new))} from {alone[min(new)]}."
+        sentence = (
+            f"In this set every new lab comes from one source: {listed(sorted(new))} from "
+            f"{alone[min(new)]}."
+        )
     else:
-        by_source = {source: sorted(lab for lab in alone if alone[lab] == source) for source in sorted(alone.values())}
-        parts = [f"{listed(labs)} by {STUDY if source == PUBLISHED else source}" for source, labs in by_source.items()]
+        by_source = {
+            source: sorted(lab for lab in alone if alone[lab] == source)
+            for source in sorted(alone.values())
+        }
+        parts = [
+            f"{listed(labs)} by {STUDY if source == PUBLISHED else source}"
+            for source, labs in by_source.items()
+        ]
         counted = f"{len(alone)} of {plural(len(by_lab), 'lab')}"
         sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
     return f"{sentence} What sets such a lab apart may be due to its source."
 
 
 def sources_by_lab(evidence: Evidence, models: Collection[str]) -> pd.Series:
-    """Who measured each lab's models, as sets of sources by lab: those with rows of gains or of weights."""
+    """Who measured each lab's models, as sets of sources by lab: those with rows of gains or of
+    weights."""
     runs = measuring_runs(evidence)
     runs = runs[runs["model_id"].isin(list(models))]
     return evidence.origin(runs["source"]).groupby(runs["heritage"]).agg(set)
@@ -172,15 +201,22 @@ def measuring_runs(evidence: Evidence) -> pd.DataFrame:
     """Runs of a set with gains at the last token, norms of weights or summaries."""
     key = ("measuring runs", evidence.name)
     if key not in evidence.memo:
-        rows = [evidence.table("layers", position=LAST), evidence.table("weights"), evidence.table("summaries")]
+        rows = [
+            evidence.table("layers", position=LAST),
+            evidence.table("weights"),
+            evidence.table("summaries"),
+        ]
         runs = evidence.table("runs")
-        evidence.memo[key] = runs[runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))]
+        evidence.memo[key] = runs[
+            runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))
+        ]
     measuring: pd.DataFrame = evidence.memo[key]
     return measuring
 
 
 def lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:
-    """Columns, as `table.column`, of which a set has no value; of gains those at the last token count.
+    """Columns, as `table.column`, of which a set has no value; of gains those at the last token
+    count.
 
     Of the table summaries a column stands for an estimand, such as `summaries.normed_gain`.
     """

@@ -1,4 +1,5 @@
-"""A finding: what one set of evidence says about one estimand of one claim; a row of the table `findings`."""
+"""A finding: what one set of evidence says about one estimand of one claim; a row of the table
+`findings`."""
 
 from __future__ import annotations
 
@@ -16,10 +17,27 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims.condition import Truth
-from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Audit, ByColumn, Estimate, Reason, Result
+from thermostats.claims.result import (
+    AGAINST,
+    OPEN,
+    SUPPORTED,
+    UNMEASURED,
+    Audit,
+    ByColumn,
+    Estimate,
+    Reason,
+    Result,
+)
 from thermostats.claims.rule import Posterior, Rule
 from thermostats.errors import DataError
-from thermostats.formatting import chance_of, comparison, estimate_text, number, plural, probability_text
+from thermostats.formatting import (
+    chance_of,
+    comparison,
+    estimate_text,
+    number,
+    plural,
+    probability_text,
+)
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.display import updates
 from thermostats.modelling.draws import KIND, mcse, versions
@@ -108,9 +126,16 @@ class FittedModel(ByColumn):
     COLUMNS = MappingProxyType(
         {
             **{name: name for name in ("model", "equations", "priors")},
-            **{name: f"conclusion.{name}" for name in ("rule", "statement", "probability", "verdict")},
+            **{
+                name: f"conclusion.{name}"
+                for name in ("rule", "statement", "probability", "verdict")
+            },
             **{name: f"computation.{name}" for name in ("warnings", "seed", "versions", "drawn")},
-            **{"classical": "conclusion.classical", "sources": "sources", "computation": "computation.words"},
+            **{
+                "classical": "conclusion.classical",
+                "sources": "sources",
+                "computation": "computation.words",
+            },
             **{"probability_error": "conclusion.error", "concluded": "concluded"},
         }
     )
@@ -126,7 +151,8 @@ class FittedModel(ByColumn):
     gate: Gate
     computation: Computation
     summary: pd.DataFrame
-    """quantity, mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail, and mcse of the mean."""
+    """quantity, mean, sd, median, lower, upper, kind, level, rhat, ess_bulk, ess_tail, and mcse of
+    the mean."""
     sensitivity: pd.DataFrame | None = None
     """One row per alternative: what was changed, and what the decisive probability becomes."""
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
@@ -139,7 +165,8 @@ class FittedModel(ByColumn):
         return self.conclusion.verdict if self.gate.passes else OPEN
 
 
-NO_NUMBER, NO_FIGURES = Estimate(None, p_kind=""), Audit()
+NO_NUMBER = Estimate(None, p_kind="")
+NO_FIGURES = Audit()
 
 
 @dataclass(frozen=True)
@@ -150,7 +177,8 @@ class Criterion:
     brief: str = ""
     """The rule in a few short sentences; empty where the claim alone states its rule."""
     above: float | None = None
-    """Number above which the estimate supports the statement by the rule; None where the rule names none."""
+    """Number above which the estimate supports the statement by the rule; None where the rule names
+    none."""
     below: float | None = None
     """Number below which it does."""
     statement: str = ""
@@ -158,11 +186,13 @@ class Criterion:
     could: str = ""
     """What the rule could have shown in simulated worlds, in a sentence or two."""
     settles: str = ""
-    """What a larger study would find, or which unit carries the finding; empty where nothing was simulated."""
+    """What a larger study would find, or which unit carries the finding; empty where nothing was
+    simulated."""
     worlds: int | None = None
     """Simulated worlds that the rule's limits rest on; None where there is nothing to try."""
     levels: pd.DataFrame | None = None
-    """The worst of these worlds, with the levels below which their studies lie, one row a side and world."""
+    """The worst of these worlds, with the levels below which their studies lie, one row a side and
+    world."""
     parts: tuple[str, ...] = ()
     """Findings that the verdict is over, by id; empty where it has a rule of its own."""
 
@@ -174,11 +204,13 @@ class Strength:
     level: float | None = None
     """Attained level of the side that is given, or of the one to which an open verdict leans."""
     limit: float | None = None
-    """α* of that side: the level below which it is given, in the worst plausible world; None where none was tried."""
+    """α* of that side: the level below which it is given, in the worst plausible world; None where
+    none was tried."""
     p: str = ""
     """p in the worst plausible world, in classes: `< .001`, `< .01`, `≤ .05`, `above .05`."""
     unit: str = ""
-    """The unit, or source of rows, on which it hangs, or of which the level is: a quarter of that without it."""
+    """The unit, or source of rows, on which it hangs, or of which the level is: a quarter of that
+    without it."""
     unless: str = ""
     """The hostile world in which a decided verdict would not stand, in words."""
     leans: str = ""
@@ -188,7 +220,8 @@ class Strength:
     both: bool = False
     """Whether both sides hold, of which the one with the smaller level over α* stands."""
     tipping: tuple[str, ...] = ()
-    """How far each nuisance is raised before a decided verdict falls, the others at rest and at half."""
+    """How far each nuisance is raised before a decided verdict falls, the others at rest and at
+    half."""
 
 
 @dataclass(frozen=True)
@@ -204,12 +237,14 @@ class Sample:
     group: str = "lab"
     """What groups models: labs, or recipes where they were trained in the controlled study."""
     coincidence: str = ""
-    """Labs that one source alone measured, in a sentence; empty where the set has one source, or no such lab."""
+    """Labs that one source alone measured, in a sentence; empty where the set has one source, or no
+    such lab."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """How well the draws of a fit have mixed; None without a fit, or where nothing was sampled in chains."""
+    """How well the draws of a fit have mixed; None without a fit, or where nothing was sampled in
+    chains."""
 
     rhat_max: float | None = None
     ess_min: float | None = None
@@ -221,7 +256,8 @@ class Drawing:
     """The figure of a finding."""
 
     draw: Callable[..., object] | None = None
-    """Draws it onto the matplotlib axes it is given; None where there is none, or where it is drawn."""
+    """Draws it onto the matplotlib axes it is given; None where there is none, or where it is
+    drawn."""
     caption: str = ""
     """What it shows and what was estimated; its alt text."""
 
@@ -235,17 +271,45 @@ class Finding(ByColumn):
             **{name: name for name in ("claim", "estimand", "verdict", "plain")},
             **{name: f"audit.{name}" for name in ("published", "reproduced")},
             **{"estimate": "headline.value", "lower": "headline.lower", "upper": "headline.upper"},
-            **{"interval": "headline.interval", "above": "criterion.above", "below": "criterion.below"},
-            **{"probability": "headline.p", "probability_kind": "headline.p_kind", "n_models": "sample.n_models"},
-            **{"n_heritages": "sample.n_groups", "group": "sample.group", "coincidence": "sample.coincidence"},
+            **{
+                "interval": "headline.interval",
+                "above": "criterion.above",
+                "below": "criterion.below",
+            },
+            **{
+                "probability": "headline.p",
+                "probability_kind": "headline.p_kind",
+                "n_models": "sample.n_models",
+            },
+            **{
+                "n_heritages": "sample.n_groups",
+                "group": "sample.group",
+                "coincidence": "sample.coincidence",
+            },
             **{name: f"convergence.{name}" for name in ("rhat_max", "ess_min", "divergences")},
-            **{"notes": "notes", "caption": "figure.caption", "id": "id", "evidence": "sample.evidence"},
+            **{
+                "notes": "notes",
+                "caption": "figure.caption",
+                "id": "id",
+                "evidence": "sample.evidence",
+            },
             **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
-            **{"could": "criterion.could", "worlds": "criterion.worlds", "view_of": "sample.view_of"},
+            **{
+                "could": "criterion.could",
+                "worlds": "criterion.worlds",
+                "view_of": "sample.view_of",
+            },
             **{"parts": "criterion.parts"},
-            **{"statement": "criterion.statement", "settles": "criterion.settles", "level": "strength.level"},
+            **{
+                "statement": "criterion.statement",
+                "settles": "criterion.settles",
+                "level": "strength.level",
+            },
             **{"limit": "strength.limit", "p_worst": "strength.p", "unless": "strength.unless"},
-            **{name: f"strength.{name}" for name in ("leans", "provisional", "both", "tipping", "unit")},
+            **{
+                name: f"strength.{name}"
+                for name in ("leans", "provisional", "both", "tipping", "unit")
+            },
         }
     )
 
@@ -256,8 +320,8 @@ class Finding(ByColumn):
     verdict: str
     """That of the primary rule."""
     plain: str
-    """One paragraph that a non-statistician can quote, with every number formatted from the computed values; its first
-    two sentences stand in the table of all claims."""
+    """One paragraph that a non-statistician can quote, with every number formatted from the
+    computed values; its first two sentences stand in the table of all claims."""
     reason: str = Reason.NONE
     """Why the verdict is inconclusive."""
     headline: Estimate = NO_NUMBER
@@ -269,28 +333,39 @@ class Finding(ByColumn):
     """Published figures and the same recomputed."""
     convergence: Convergence = Convergence()
     notes: tuple[str, ...] = ()
-    """Further sentences for the page: which computation gives the published figure, what the data cannot decide."""
+    """Further sentences for the page: which computation gives the published figure, what the data
+    cannot decide."""
     table: pd.DataFrame | None = None
     """The numbers behind the verdict, shown on the page."""
     figure: Drawing = Drawing()
     posterior: FittedModel | Undrawn | None = None
-    """The fitted model that accompanies the classical test; undrawn where the report does not draw it."""
+    """The fitted model that accompanies the classical test; undrawn where the report does not draw
+    it."""
     curve: SpecificationCurve | None = None
     """The estimate and the verdict under every defensible choice."""
 
     @property
     def hangs_on(self) -> str:
-        """The unit or source without which the verdict would be another, so that it is open; else empty."""
+        """The unit or source without which the verdict would be another, so that it is open; else
+        empty."""
         return self.strength.unit if self.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE) else ""
 
     @property
     def stands(self) -> str:
-        """The verdict as a line has it: with its condition, or why it is open and where it leans."""
-        strength, line = self.strength, self.verdict
-        line += f" ({self.reason}{f', {self.hangs_on}' if self.hangs_on else ''})" if self.reason else ""
+        """The verdict as a line has it: with its condition, or why it is open and where it
+        leans."""
+        strength = self.strength
+        line = self.verdict
+        line += (
+            f" ({self.reason}{f', {self.hangs_on}' if self.hangs_on else ''})"
+            if self.reason
+            else ""
+        )
         line += f", leans to “{strength.leans}”" if strength.leans else ""
         line += f", unless {strength.unless}" if strength.unless else ""
-        return line + (", provisional" if strength.provisional and self.verdict != UNMEASURED else "")
+        return line + (
+            ", provisional" if strength.provisional and self.verdict != UNMEASURED else ""
+        )
 
     @property
     def claim(self) -> str:
@@ -299,7 +374,8 @@ class Finding(ByColumn):
 
     @property
     def has_rows(self) -> bool:
-        """Whether its set of evidence has rows for the question, be it that notes name models that are left out."""
+        """Whether its set of evidence has rows for the question, be it that notes name models that
+        are left out."""
         return self.verdict != UNMEASURED or self.sample.n_models > 0 or bool(self.notes)
 
 
@@ -308,21 +384,33 @@ def from_columns(values: Mapping[str, Any]) -> Finding:
 
     Raises KeyError for a column that findings do not have.
     """
-    parts = {"headline": Estimate, "criterion": Criterion, "strength": Strength, "sample": Sample, "audit": Audit}
+    parts = {
+        "headline": Estimate,
+        "criterion": Criterion,
+        "strength": Strength,
+        "sample": Sample,
+        "audit": Audit,
+    }
     parts |= {"convergence": Convergence, "figure": Drawing}
     fields: dict[str, Any] = {}
     for name, value in values.items():
         record, _, field = Finding.COLUMNS[name].partition(".")
         if field:
-            fields.setdefault(record, {})[field] = tuple(value) if field in ("tipping", "parts") else value
+            fields.setdefault(record, {})[field] = (
+                tuple(value) if field in ("tipping", "parts") else value
+            )
         elif record != "claim":
             fields[record] = tuple(value) if record == "notes" else value
-    return Finding(**{name: parts[name](**value) if name in parts else value for name, value in fields.items()})
+    return Finding(
+        **{name: parts[name](**value) if name in parts else value for name, value in fields.items()}
+    )
 
 
 def text_of(finding: Finding) -> str:
     """A finding as a person would read it on a terminal."""
-    head, sample, posterior = finding.headline, finding.sample, finding.posterior
+    head = finding.headline
+    sample = finding.sample
+    posterior = finding.posterior
     plain = f"{finding.plain} {finding.criterion.settles}".strip()
     lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(plain)]
     lines += [f"  stands       {finding.stands}"] * (finding.stands != finding.verdict)
@@ -330,17 +418,24 @@ def text_of(finding: Finding) -> str:
     lines += [f"  estimate     {estimate_text(head)}"] * (head.value is not None)
     lines += [f"  probability  {probability_text(head)}"] * (head.p is not None)
     if isinstance(posterior, Undrawn):
-        lines.append(f"  posterior    {posterior.statement} is not drawn: thermostats report {finding.claim} --draw")
+        lines.append(
+            f"  posterior    {posterior.statement} is not drawn: thermostats report "
+            f"{finding.claim} --draw"
+        )
     elif posterior is not None:
         conclusion = posterior.conclusion
         lines.append(f"  posterior    {chance_of(conclusion.statement, conclusion.probability)}")
         lines += [wrapped(f"Check: {reason}") for reason in posterior.gate.reasons]
-    lines.append(f"  rests on     {plural(sample.n_models, 'model')} of {plural(sample.n_groups, sample.group)}")
+    lines.append(
+        f"  rests on     {plural(sample.n_models, 'model')} of "
+        f"{plural(sample.n_groups, sample.group)}"
+    )
     if finding.curve is not None:
         lines.append(f"  curve        {finding.curve.summary}")
     for row in comparison(finding.audit.published, finding.audit.reproduced):
         lines.append(
-            f"  {row.name}: published {row.published}, reproduced {row.reproduced or 'not recomputed'} {row.word}"
+            f"  {row.name}: published {row.published}, reproduced "
+            f"{row.reproduced or 'not recomputed'} {row.word}"
         )
     lines += [wrapped(f"Note: {note}") for note in (sample.coincidence, *finding.notes) if note]
     if finding.table is not None:
@@ -357,22 +452,30 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
-def posterior_of(result: Result, rule_asked: Posterior, model: str, test: Rule | None = None) -> FittedModel:
-    """The page's record of a result's fit, its checks run; with refits of the exact engine, of others where asked for.
+def posterior_of(
+    result: Result, rule_asked: Posterior, model: str, test: Rule | None = None
+) -> FittedModel:
+    """The page's record of a result's fit, its checks run; with refits of the exact engine, of
+    others where asked for.
 
-    rule_asked: the rule on its posterior. model: what was fitted to what, in one sentence. test: the classical rule.
-    Raises DataError where the result has no fit.
+    rule_asked: the rule on its posterior. model: what was fitted to what, in one sentence. test:
+    the classical rule. Raises DataError where the result has no fit.
     """
     fit = result.inference.fit
     if fit is None:
-        raise DataError("a rule asks for a posterior, but the result has no fit", got=rule_asked.statement)
+        raise DataError(
+            "a rule asks for a posterior, but the result has no fit", got=rule_asked.statement
+        )
     statements = rule_asked.statements_of(result)
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
-    statement, probability = f"P({rule_asked.statement})", rule_asked.probability(result)
+    statement = f"P({rule_asked.statement})"
+    probability = rule_asked.probability(result)
     tables = result.inference.tables
     if not isinstance(tables, Mapping):
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
-    caption = f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
+    caption = (
+        f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
+    )
     replicated = next(check for check in gate.checks if check.name == "posterior predictive")
     conclusion = Conclusion(
         rule=_sentence(rule_asked),
@@ -408,7 +511,8 @@ def posterior_of(result: Result, rule_asked: Posterior, model: str, test: Rule |
             Panel(
                 name="posterior-predictive",
                 draw=partial(posterior_predictive_panels, replicated.table),
-                caption=f"Test quantities of posterior predictive replications, and as observed: {replicated.reason}.",
+                caption=f"Test quantities of posterior predictive replications, and as observed: "
+                f"{replicated.reason}.",
             ),
             *result.inference.panels,
         ),
@@ -416,7 +520,8 @@ def posterior_of(result: Result, rule_asked: Posterior, model: str, test: Rule |
 
 
 def _summary(fit: Fit) -> pd.DataFrame:
-    """A row a quantity, with kind and level of the interval, convergence, and the Monte-Carlo error of the mean."""
+    """A row a quantity, with kind and level of the interval, convergence, and the Monte-Carlo error
+    of the mean."""
     convergence = fit.convergence()
     table = fit.summary().assign(kind=KIND, level=fit.level).join(convergence)
     size = table["ess_bulk"] if len(convergence) else fit.draws.effective
@@ -426,21 +531,33 @@ def _summary(fit: Fit) -> pd.DataFrame:
 def _before_and_after(fit: Fit) -> Panel:
     table = updates(fit)
     table = table[table["quantity"].isin(table["quantity"].unique()[:MOST_UPDATED])]
-    wide = table.assign(width=table["upper"] - table["lower"]).pivot(index="quantity", columns="stage", values="width")
+    wide = table.assign(width=table["upper"] - table["lower"]).pivot(
+        index="quantity", columns="stage", values="width"
+    )
     narrowed = (wide["posterior"] / wide["prior"]).sort_values()
     learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
     caption = f"Quantities before and after the data: {learned}."
-    return Panel(name="prior-to-posterior", draw=partial(prior_to_posterior, table), caption=caption)
+    return Panel(
+        name="prior-to-posterior", draw=partial(prior_to_posterior, table), caption=caption
+    )
 
 
 def _drawn_by(fit: Fit) -> str:
     """How a posterior was drawn, in one sentence."""
     draws, used = fit.draws, fit.draws.settings
     if draws.exact:
-        return f"{draws.size} independent draws by the exact engine: scales by importance weights, all else given them."
-    attempts = "one attempt" if draws.attempts == 1 else "second attempt, with smaller steps and twice the draws"
+        return (
+            f"{draws.size} independent draws by the exact engine: scales by importance weights, "
+            f"all else given them."
+        )
+    attempts = (
+        "one attempt"
+        if draws.attempts == 1
+        else "second attempt, with smaller steps and twice the draws"
+    )
     return (
-        f"NUTS by {draws.engine}, {used.chains} chains of {used.draws} draws after {used.tune} of adaptation, target "
+        f"NUTS by {draws.engine}, {used.chains} chains of {used.draws} draws after {used.tune} of "
+        f"adaptation, target "
         f"acceptance {used.target_accept:g}, {attempts}."
     )
 
@@ -448,7 +565,10 @@ def _drawn_by(fit: Fit) -> str:
 def _drawn_with() -> str:
     """Versions of what draws, and the day."""
     there = {"thermostats": thermostats.__version__, **versions()}
-    return f"{', '.join(f'{name} {number}' for name, number in there.items())}; {datetime.now(UTC):%Y-%m-%d}"
+    return (
+        f"{', '.join(f'{name} {number}' for name, number in there.items())}; "
+        f"{datetime.now(UTC):%Y-%m-%d}"
+    )
 
 
 def undrawn(result: Result, rule_asked: Posterior, model: str) -> Undrawn:
@@ -457,7 +577,8 @@ def undrawn(result: Result, rule_asked: Posterior, model: str) -> Undrawn:
 
 
 def convergence(fit: Fit) -> Convergence:
-    """Largest R-hat and divergences of what was sampled, and the smallest effective number of draws."""
+    """Largest R-hat and divergences of what was sampled, and the smallest effective number of
+    draws."""
     worst = fit.draws.diagnostics.set_index("diagnostic")["worst"]
     divergences = worst.get("divergences")
     counted = None if divergences is None else int(divergences)
@@ -470,7 +591,8 @@ def _sentence(rule_asked: Rule) -> str:
 
 
 def _error(fit: Fit, probability: float, truth: Truth | None) -> float:
-    """Monte-Carlo error of a probability; where its draws are not known by the effective number of the fit."""
+    """Monte-Carlo error of a probability; where its draws are not known by the effective number of
+    the fit."""
     if truth is None:
         return float(np.sqrt(probability * (1 - probability) / fit.draws.effective))
     values = truth.astype(np.float64)
@@ -478,7 +600,8 @@ def _error(fit: Fit, probability: float, truth: Truth | None) -> float:
 
 
 def must_agree(findings: Iterable[Finding]) -> None:
-    """Raise DataError where one finding supports a declared statement and another is decided against it."""
+    """Raise DataError where one finding supports a declared statement and another is decided
+    against it."""
     decided: dict[str, dict[str, str]] = {}
     for finding in findings:
         if finding.criterion.statement and finding.verdict in {SUPPORTED, AGAINST}:
@@ -490,5 +613,6 @@ def must_agree(findings: Iterable[Finding]) -> None:
                 where=f"{by[SUPPORTED]}, {by[AGAINST]}",
                 got=f"“{statement}”: supported by the first, not supported by the second",
                 allowed="one decisive verdict a statement",
-                next_step="give the findings statements of their own where they differ, or judge their rows together",
+                next_step="give the findings statements of their own where they differ, or judge "
+                "their rows together",
             )

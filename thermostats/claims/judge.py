@@ -1,7 +1,9 @@
-"""From a question to a finding: the attained level of each side against α*, and the words with the numbers put in.
+"""From a question to a finding: the attained level of each side against α*, and the words with the
+numbers put in.
 
-One way for the set of evidence that a question was asked of first and for all others: the same test on the set's rows,
-the same rule, the same limits. Only the words differ: those of the claim, or that it is the same question.
+One way for the set of evidence that a question was asked of first and for all others: the same test
+on the set's rows, the same rule, the same limits. Only the words differ: those of the claim, or
+that it is the same question.
 """
 
 from __future__ import annotations
@@ -28,7 +30,16 @@ from thermostats.claims.finding import (
     posterior_of,
     undrawn,
 )
-from thermostats.claims.levels import LARGER, MANY, PLAUSIBLE, SIDES, WANTED, WITHOUT, Attained, attained
+from thermostats.claims.levels import (
+    LARGER,
+    MANY,
+    PLAUSIBLE,
+    SIDES,
+    WANTED,
+    WITHOUT,
+    Attained,
+    attained,
+)
 from thermostats.claims.question import Question, curve_of, noise, own_models_missing
 from thermostats.claims.result import (
     AGAINST,
@@ -51,9 +62,13 @@ from thermostats.settings import calibrating, drawing
 from thermostats.tables.choices import POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
 
-EXACT = "The rule compares a computed number with a bar. It has no error rate, so it was not tried in simulated worlds."
+EXACT = (
+    "The rule compares a computed number with a bar. It has no error rate, so it was not tried in "
+    "simulated worlds."
+)
 AT_WILL = (
-    "As a cause, nothing: it can be set at will while the outputs stay. As a prediction it takes models that are more, "
+    "As a cause, nothing: it can be set at will while the outputs stay. As a prediction it takes "
+    "models that are more, "
     "or less alike, and no number of them is named."
 )
 OWN = (PUBLISHED, NURSERY)
@@ -73,9 +88,14 @@ class Weighed:
 
 
 def answered(
-    words: Template, question: Question, evidence: Evidence, result: Result, rows: pd.DataFrame | None
+    words: Template,
+    question: Question,
+    evidence: Evidence,
+    result: Result,
+    rows: pd.DataFrame | None,
 ) -> Finding:
-    """The finding of a question's own answer on the set that it is asked of first; `rows`: those of its trial.
+    """The finding of a question's own answer on the set that it is asked of first; `rows`: those of
+    its trial.
 
     Raises DataError where rule, words and result do not fit one another.
     """
@@ -85,7 +105,11 @@ def answered(
         result = result.adding(inference=result.inference.drawn())
     weighed = weigh(question, evidence, result, rows)
     fitted = _fitted(words, question, result)
-    if isinstance(fitted, FittedModel) and isinstance(question.primary, Posterior) and not fitted.gate.passes:
+    if (
+        isinstance(fitted, FittedModel)
+        and isinstance(question.primary, Posterior)
+        and not fitted.gate.passes
+    ):
         fit = result.inference.fit
         reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
         weighed = replace(weighed, verdict=OPEN, reason=reason, strength=Strength())
@@ -99,15 +123,21 @@ def answered(
 
 
 def again(
-    question: Question, evidence: Evidence, first: Finding | None = None, measures: Sequence[str] = ()
+    question: Question,
+    evidence: Evidence,
+    first: Finding | None = None,
+    measures: Sequence[str] = (),
 ) -> Finding:
-    """The finding of the same question on another set of evidence; `first`: on the set that it was asked of first.
+    """The finding of the same question on another set of evidence; `first`: on the set that it was
+    asked of first.
 
-    measures: what the claim reads of a model; with it, notes say which of the user's models are left out, and why. Rows
-    that are too few, or that do not carry the test, need measurement; `settles` says what it takes, and without `first`
-    how many would find the declared effect. Raises DataError for a question without a trial.
+    measures: what the claim reads of a model; with it, notes say which of the user's models are
+    left out, and why. Rows that are too few, or that do not carry the test, need measurement;
+    `settles` says what it takes, and without `first` how many would find the declared effect.
+    Raises DataError for a question without a trial.
     """
-    trial, needs = question.on_trial()[1], question.views
+    trial = question.on_trial()[1]
+    needs = question.views
     if needs is None:
         raise DataError("a question without views has only one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.scope.group
@@ -133,7 +163,11 @@ def again(
         takes += f" {larger}." * bool(larger and first is None)
         return _with(replace(finding, notes=missing()), few.result, settles=takes)
     except UsageError as error:
-        return _with(replace(finding, notes=missing()), there, settles=f"The test cannot be made: {error.what}.")
+        return _with(
+            replace(finding, notes=missing()),
+            there,
+            settles=f"The test cannot be made: {error.what}.",
+        )
     weighed = weigh(question, evidence, result, rows, needs)
     sample = replace(finding.sample, coincidence=coincidence(evidence, used))
     made = replace(
@@ -149,16 +183,22 @@ def again(
 
 
 def weigh(
-    question: Question, evidence: Evidence, result: Result, rows: pd.DataFrame | None, least: AtLeast | None = None
+    question: Question,
+    evidence: Evidence,
+    result: Result,
+    rows: pd.DataFrame | None,
+    least: AtLeast | None = None,
 ) -> Weighed:
     """The verdict of a result: a side is given where its attained level is at most 5% and below α*.
 
-    Of two sides that hold the one with the smaller level over α* stands. It must not hang on one unit or source:
-    without it the level may be four times as large.
+    Of two sides that hold the one with the smaller level over α* stands. It must not hang on one
+    unit or source: without it the level may be four times as large.
     """
     primary = question.primary
     if primary is None:
-        raise DataError("a verdict over findings cannot have a result of its own", where=question.id)
+        raise DataError(
+            "a verdict over findings cannot have a result of its own", where=question.id
+        )
     calibration = calibration_of(question, rows)
     levels = {side: attained(primary, question.trial, rows, result, side) for side in SIDES}
     given = [side for side in SIDES if calibration.side(side).gives(levels[side].level)]
@@ -170,13 +210,16 @@ def weigh(
     undecided = replace(strength, unless="", tipping=(), leans=str(side))
     if levels[side].without > near:
         return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration)
-    if source := hangs_on_source(question, evidence, rows, side, least or question.scope.needs, near):
+    if source := hangs_on_source(
+        question, evidence, rows, side, least or question.scope.needs, near
+    ):
         return Weighed(OPEN, Reason.ONE_SOURCE, replace(undecided, unit=source), calibration)
     return Weighed(side, Reason.NONE, strength, calibration)
 
 
 def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
-    """What is known of a question's rule on some rows; simulated on them where a report is asked to."""
+    """What is known of a question's rule on some rows; simulated on them where a report is asked
+    to."""
     if rows is None:
         return nearest(question, 0)
     return on_these(question, rows) if calibrating() else nearest(question, len(rows))
@@ -188,8 +231,11 @@ def _limit(calibration: Calibration, side: Verdict) -> float:
     return ALPHA if math.isnan(limit) else min(ALPHA, limit)
 
 
-def _strength(question: Question, calibration: Calibration, side: Verdict, at: Attained, both: bool) -> Strength:
-    of_side, level = calibration.side(side), max(at.level, at.without / WITHOUT)
+def _strength(
+    question: Question, calibration: Calibration, side: Verdict, at: Attained, both: bool
+) -> Strength:
+    of_side = calibration.side(side)
+    level = max(at.level, at.without / WITHOUT)
     limit = of_side.limit()
     return Strength(
         level=level,
@@ -203,21 +249,28 @@ def _strength(question: Question, calibration: Calibration, side: Verdict, at: A
     )
 
 
-def _open(question: Question, result: Result, levels: dict[Verdict, Attained], calibration: Calibration) -> Weighed:
+def _open(
+    question: Question, result: Result, levels: dict[Verdict, Attained], calibration: Calibration
+) -> Weighed:
     """An open verdict: why it is open, and the side to which it leans, which is nearly met."""
     primary = question.primary
     assert primary is not None  # noqa: S101
     side = leaning(question, result, levels)
     shown = side or SUPPORTED
     strength = replace(
-        _strength(question, calibration, shown, levels[shown], False), unless="", tipping=(), leans=str(side or "")
+        _strength(question, calibration, shown, levels[shown], False),
+        unless="",
+        tipping=(),
+        leans=str(side or ""),
     )
     if isinstance(primary, Decide) and primary.divided.holds(result):
         return Weighed(OPEN, Reason.CODING, strength, calibration)
     of_side = calibration.side(shown)
     short = isinstance(primary, Given) and primary.short(result)
     too_little = short or of_side.limit() == 0 or (calibration.tried and not of_side.power >= FAIR)
-    return Weighed(OPEN, Reason.TOO_LITTLE if too_little else Reason.UNDECIDED, strength, calibration)
+    return Weighed(
+        OPEN, Reason.TOO_LITTLE if too_little else Reason.UNDECIDED, strength, calibration
+    )
 
 
 def leaning(question: Question, result: Result, levels: dict[Verdict, Attained]) -> Verdict | None:
@@ -232,13 +285,20 @@ def leaning(question: Question, result: Result, levels: dict[Verdict, Attained])
 
 
 def hangs_on_source(
-    question: Question, evidence: Evidence, rows: pd.DataFrame | None, side: Verdict, least: AtLeast | None, near: float
+    question: Question,
+    evidence: Evidence,
+    rows: pd.DataFrame | None,
+    side: Verdict,
+    least: AtLeast | None,
+    near: float,
 ) -> str:
-    """The source of rows without which the level of a side would be beyond `near`; empty where there is none.
+    """The source of rows without which the level of a side would be beyond `near`; empty where
+    there is none.
 
-    The rows are chosen anew without each source of the set in turn, so that a model which others measured too stays.
-    A source without which the rows are fewer than `least`, or the test cannot be made, is passed over, as nothing is
-    known of it. Where one counterexample decides (`Trial.unit` is empty), a verdict against the statement stands.
+    The rows are chosen anew without each source of the set in turn, so that a model which others
+    measured too stays. A source without which the rows are fewer than `least`, or the test cannot
+    be made, is passed over, as nothing is known of it. Where one counterexample decides
+    (`Trial.unit` is empty), a verdict against the statement stands.
     """
     if question.trial is None or rows is None or "model_id" not in rows:
         return ""
@@ -266,15 +326,21 @@ def unmeasured(words: Template, question: Question, result: Result) -> Finding:
     return _finding(words, question, result, Weighed(UNMEASURED))
 
 
-def together(words: Template, question: Question, parts: Sequence[Finding], result: Result) -> Finding:
+def together(
+    words: Template, question: Question, parts: Sequence[Finding], result: Result
+) -> Finding:
     """The verdict over findings: one part against it decides, support needs every part.
 
-    Parts were simulated alone, so one of k speaks against the whole where its level is at most α*/k.
+    Parts were simulated alone, so one of k speaks against the whole where its level is at most
+    α*/k.
     """
     weighed = _together(parts)
     finding = _finding(words, question, result, weighed)
     named = "; ".join(part.estimand for part in parts)
-    rule = f"supported if all of these are supported, not supported if any of them is not supported: {named}"
+    rule = (
+        f"supported if all of these are supported, not supported if any of them is not supported: "
+        f"{named}"
+    )
     return replace(finding, criterion=replace(finding.criterion, words=rule, parts=question.parts))
 
 
@@ -293,16 +359,21 @@ def _together(parts: Sequence[Finding]) -> Weighed:
 
 def over_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
     """The verdict over findings alone, with no words; the counts are those of the first part."""
-    first, weighed = parts[0].sample, _together(parts)
+    first = parts[0].sample
+    weighed = _together(parts)
     sample = Sample("", "", first.n_models, first.n_groups, first.group)
     made = Finding(id_, estimand, weighed.verdict, "", weighed.reason, sample=sample)
-    return replace(made, strength=weighed.strength, criterion=Criterion(parts=tuple(part.id for part in parts)))
+    return replace(
+        made, strength=weighed.strength, criterion=Criterion(parts=tuple(part.id for part in parts))
+    )
 
 
 def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
-    """A claim's first question on the study's own files and on all evidence; None where it is not put to that set.
+    """A claim's first question on the study's own files and on all evidence; None where it is not
+    put to that set.
 
-    A verdict over findings is on all evidence the one over these there, where all of them are asked of it.
+    A verdict over findings is on all evidence the one over these there, where all of them are asked
+    of it.
     """
     if not findings:
         return None, None
@@ -311,15 +382,19 @@ def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding |
     if ids := first.criterion.parts:
         pooled = {f.id: f for f in findings if f.sample.evidence == POOLED}
         parts = [pooled[id_] for id_ in ids if id_ in pooled]
-        return first, over_parts(first.id, first.estimand, parts) if len(parts) == len(ids) else None
+        return first, over_parts(first.id, first.estimand, parts) if len(parts) == len(
+            ids
+        ) else None
     return next((by_set[name] for name in OWN if name in by_set), None), by_set.get(POOLED)
 
 
 def by_rule(question: Question, evidence: Evidence) -> Finding | None:
-    """The finding of a question with a trial by its rule alone: verdict, estimate and counts, as `answered` has them.
+    """The finding of a question with a trial by its rule alone: verdict, estimate and counts, as
+    `answered` has them.
 
-    None where the answer alone can count: every row is a group of its own, such as a recipe, or there are too few for
-    what the question needs. Raises DataError for a question without a trial.
+    None where the answer alone can count: every row is a group of its own, such as a recipe, or
+    there are too few for what the question needs. Raises DataError for a question without a
+    trial.
     """
     _, trial = question.on_trial()
     sample = Sample(question.scope.evidence, group=question.scope.group)
@@ -335,13 +410,17 @@ def by_rule(question: Question, evidence: Evidence) -> Finding | None:
     if result.n_models <= result.n_groups or (needs and needs.verdict(result) == UNMEASURED):
         return None
     weighed = weigh(question, evidence, result, rows)
-    judged = replace(finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength)
+    judged = replace(
+        finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength
+    )
     return _with(judged, result)
 
 
 def _as_one_of(part: Finding, k: int) -> Verdict:
-    """The verdict of one of k parts; one against the statement counts where its level is at most α*/k."""
-    verdict, strength = Verdict(part.verdict), part.strength
+    """The verdict of one of k parts; one against the statement counts where its level is at most
+    α*/k."""
+    verdict = Verdict(part.verdict)
+    strength = part.strength
     if verdict != AGAINST or strength.level is None or k < 2:
         return verdict
     limit = ALPHA if strength.limit is None else min(ALPHA, strength.limit)
@@ -355,10 +434,15 @@ def headline(result: Result) -> Estimate:
 
 
 def _fitted(words: Template, question: Question, result: Result) -> FittedModel | Undrawn | None:
-    """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for later."""
-    primary, other, inference = question.primary, question.robustness, result.inference
+    """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for
+    later."""
+    primary = question.primary
+    other = question.robustness
+    inference = result.inference
     asked = next((rule for rule in (primary, other) if isinstance(rule, Posterior)), None)
-    if asked is None or (inference.fit is None and inference.later is None and asked is not primary):
+    if asked is None or (
+        inference.fit is None and inference.later is None and asked is not primary
+    ):
         return None
     model = inference.model or words.line(question.name, "model", _values(question, result, OPEN))
     if inference.later is not None:
@@ -367,7 +451,8 @@ def _fitted(words: Template, question: Question, result: Result) -> FittedModel 
 
 
 def _said(question: Question, weighed: Weighed, result: Result, group: str) -> dict[str, Any]:
-    """What a criterion says of a weighed result: what the rule could have shown, and what would settle it."""
+    """What a criterion says of a weighed result: what the rule could have shown, and what would
+    settle it."""
     calibration = weighed.calibration
     return {
         "could": could(calibration) if question.trial else "",
@@ -380,15 +465,28 @@ def _said(question: Question, weighed: Weighed, result: Result, group: str) -> d
 def could(calibration: Calibration) -> str:
     """What the rule could have shown, in plain words."""
     if not calibration.tried:
-        return "The rule has not been tried in simulated worlds of this design, so it is given at a level of 5%."
-    design = f"a design of {plural(calibration.size, 'row')}, the nearest in size to the {calibration.here:,} here"
-    sentences = [f"The rule was tried on {'this design' if calibration.size == calibration.here else design}."]
+        return (
+            "The rule has not been tried in simulated worlds of this design, so it is given at a "
+            "level of 5%."
+        )
+    design = (
+        f"a design of {plural(calibration.size, 'row')}, the nearest in size to the "
+        f"{calibration.here:,} here"
+    )
+    sentences = [
+        f"The rule was tried on "
+        f"{'this design' if calibration.size == calibration.here else design}."
+    ]
     for side in SIDES:
         of_side = calibration.side(side)
         if of_side.worst is None:
             continue
         limit = of_side.limit(PLAUSIBLE)
-        below = "up to a level of 5%" if limit > ALPHA else f"below a level of {declared(float(f'{limit:.2g}'))}"
+        below = (
+            "up to a level of 5%"
+            if limit > ALPHA
+            else f"below a level of {declared(float(f'{limit:.2g}'))}"
+        )
         given = f"is given {below}" if limit else "is never given"
         sentences.append(f"“{side}” {given}: {of_side.error_rate}.")
         if not math.isnan(of_side.power):
@@ -403,10 +501,16 @@ def settles(question: Question, weighed: Weighed, group: str) -> str:
     group: what groups models; empty where all are of one.
     """
     if weighed.reason == Reason.CODING:
-        return "More models of this kind settle nothing: the answer is another when columns change their block."
+        return (
+            "More models of this kind settle nothing: the answer is another when columns change "
+            "their block."
+        )
     if weighed.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE):
         rows = "the rows of the source " * (weighed.reason == Reason.ONE_SOURCE)
-        return f"Without {rows}{weighed.strength.unit} the verdict would not stand, so it is left open."
+        return (
+            f"Without {rows}{weighed.strength.unit} the verdict would not stand, so it is left "
+            f"open."
+        )
     if weighed.verdict != OPEN or question.trial is None:
         return ""
     larger = question.trial.larger
@@ -415,22 +519,29 @@ def settles(question: Question, weighed: Weighed, group: str) -> str:
 
 
 def _by_power(weighed: Weighed, larger: str, group: str) -> str:
-    """What a study of this size finds at α* of the side to which it leans, and what a larger one takes."""
+    """What a study of this size finds at α* of the side to which it leans, and what a larger one
+    takes."""
     side = Verdict(weighed.strength.leans or SUPPORTED)
-    of_side, effect = weighed.calibration.side(side), weighed.calibration.side(SUPPORTED)
+    of_side = weighed.calibration.side(side)
+    effect = weighed.calibration.side(SUPPORTED)
     if of_side.worst is None:
         return f"“{side}” was tried in no case in which it is false, so it is not given."
     if of_side.limit() == 0:
         return f"Even at its smallest level “{side}” comes falsely in more than 5% of cases."
     said = []
     if side == AGAINST and not math.isnan(of_side.power):
-        said = [f"Where there is no effect, a study of this size says so in {of_side.power:.0%} of cases."]
+        said = [
+            f"Where there is no effect, a study of this size says so in {of_side.power:.0%} of "
+            f"cases."
+        ]
     if math.isnan(effect.power):
         return " ".join(said)
     takes = weighed.calibration.takes(group, larger) if effect.power < WANTED else ""
     if takes:
         return " ".join([*said, f"{takes}, a study of this size in {effect.power:.0%}."])
-    said.append(f"A study of this size finds an effect of the declared size in {effect.power:.0%} of cases.")
+    said.append(
+        f"A study of this size finds an effect of the declared size in {effect.power:.0%} of cases."
+    )
     if larger and effect.power < FAIR:
         said.append(f"One {LARGER[-1]} times as large does not find it in {WANTED:.0%} of them.")
     return " ".join(said)
@@ -451,23 +562,35 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
 
 
 def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
-    """The numbers above and below which a quantity supports the statement; None where the rule names no such number."""
+    """The numbers above and below which a quantity supports the statement; None where the rule
+    names no such number."""
     decide = rule.rule if isinstance(rule, Given) else rule
-    bars = [bar for bar in decide.supported.bars if bar[0] == name] if isinstance(decide, Decide) else []
+    bars = (
+        [bar for bar in decide.supported.bars if bar[0] == name]
+        if isinstance(decide, Decide)
+        else []
+    )
     above, below = ([bar for _, side, bar in bars if side == sign] for sign in "><")
-    low, high = max(above, default=None), min(below, default=None)
+    low = max(above, default=None)
+    high = min(below, default=None)
     return (low, high) if low is None or high is None or low < high else (None, None)
 
 
 def _finding(
-    words: Template, question: Question, result: Result, weighed: Weighed, fitted: FittedModel | Undrawn | None = None
+    words: Template,
+    question: Question,
+    result: Result,
+    weighed: Weighed,
+    fitted: FittedModel | Undrawn | None = None,
 ) -> Finding:
     verdict = weighed.verdict
     values = _values(question, result, verdict)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
     said = (
-        _said(question, weighed, result, question.scope.group) if verdict != UNMEASURED and not question.parts else {}
+        _said(question, weighed, result, question.scope.group)
+        if verdict != UNMEASURED and not question.parts
+        else {}
     )
     exact = {"could": EXACT} if said and certain else {}
     written = words.line(question.name, "could", values)
@@ -484,14 +607,20 @@ def _finding(
         id=question.id,
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,
-        plain=" ".join(filter(None, [words.line(question.name, "plain", values), _sentence(fitted, verdict)])),
+        plain=" ".join(
+            filter(None, [words.line(question.name, "plain", values), _sentence(fitted, verdict)])
+        ),
         reason=weighed.reason,
         headline=headline(result),
         criterion=criterion,
         strength=weighed.strength,
-        sample=Sample(question.scope.evidence, "", result.n_models, result.n_groups, question.scope.group),
+        sample=Sample(
+            question.scope.evidence, "", result.n_models, result.n_groups, question.scope.group
+        ),
         audit=result.audit,
-        convergence=convergence(result.inference.fit) if fitted and result.inference.fit else Convergence(),
+        convergence=convergence(result.inference.fit)
+        if fitted and result.inference.fit
+        else Convergence(),
         notes=words.notes(question.name, values),
         table=result.table,
         figure=Drawing(result.draw, caption),
@@ -501,7 +630,9 @@ def _finding(
 
 def _same(question: Question, evidence: Evidence, first: Finding | None, group: str) -> Finding:
     """The finding of a question on another set, before its rows are read."""
-    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=Sample(question.scope.evidence))
+    first = first or Finding(
+        question.id, question.name, UNMEASURED, "", sample=Sample(question.scope.evidence)
+    )
     rule = first.criterion
     return Finding(
         id=first.id,
@@ -530,7 +661,8 @@ def _named(rows: pd.DataFrame) -> str:
 
 
 def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
-    """What the fitted model says, and whether the test agrees; its verdict may not be the one that stands."""
+    """What the fitted model says, and whether the test agrees; its verdict may not be the one that
+    stands."""
     if not isinstance(fitted, FittedModel):
         return ""
     by = fitted.conclusion
@@ -540,8 +672,13 @@ def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
     if not by.classical:
         return f"{text}."
     if by.classical != verdict:
-        says = "as the test would" if by.verdict == by.classical else f"and the test “{by.classical}”"
-        return f"{text} and by its own rule says “{by.verdict}”, {says} at 5% alone: neither is the verdict."
+        says = (
+            "as the test would" if by.verdict == by.classical else f"and the test “{by.classical}”"
+        )
+        return (
+            f"{text} and by its own rule says “{by.verdict}”, {says} at 5% alone: neither is the "
+            f"verdict."
+        )
     if by.verdict == by.classical:
         return f"{text} and agrees with the test, which decides."
     return f"{text} and says “{by.verdict}” by its own rule, unlike the test, which decides."

@@ -1,11 +1,13 @@
 """Attained levels of a rule's sides, in the data and in simulated worlds.
 
-The attained level a of a side is the smallest nominal level at which the rule gives it (`Condition.level`). It orders
-studies; what it is worth is simulated. Where one unit carries the verdict, a is a quarter of the largest level without
-a unit, where that is more. α* of a side is the largest x with P(a ≤ x) ≤ 5% in every world in which that side is false.
+The attained level a of a side is the smallest nominal level at which the rule gives it
+(`Condition.level`). It orders studies; what it is worth is simulated. Where one unit carries the
+verdict, a is a quarter of the largest level without a unit, where that is more. α* of a side is the
+largest x with P(a ≤ x) ≤ 5% in every world in which that side is false.
 
-`calibrated` makes the rows of `data/worlds.csv` for one rule and design. Whether a side is false in a world is computed
-from the rule's own numbers in large samples of it (`truths`); the size at which that changes is found by bisection.
+`calibrated` makes the rows of `data/worlds.csv` for one rule and design. Whether a side is false in
+a world is computed from the rule's own numbers in large samples of it (`truths`); the size at which
+that changes is found by bisection.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds
 from thermostats.errors import DataError, UsageError
 
 SIDES = (SUPPORTED, AGAINST)
-PLAUSIBLE, HOSTILE, TIPPING, POWER = "plausible", "hostile", "tipping", "power"
+PLAUSIBLE = "plausible"
+HOSTILE = "hostile"
+TIPPING = "tipping"
+POWER = "power"
 WITHOUT = 4
 """Without one unit a side's level may be so many times as large."""
 MANY = 200
@@ -42,9 +47,11 @@ SAMPLES, MOSTLY, LARGE = 20, 16, 240
 STEPS = 6
 """Halvings by which the size is found at which a statement becomes true."""
 POINTS = 48
-"""Points of a box that are tried with a test that is made study by study, of many rows, or in many points."""
+"""Points of a box that are tried with a test that is made study by study, of many rows, or in many
+points."""
 TOGETHER, ALL = 100, 750
-"""Rows, and points with kinds of errors, up to which a test of many studies at once is tried in all of them."""
+"""Rows, and points with kinds of errors, up to which a test of many studies at once is tried in all
+of them."""
 WORST = 3
 """Worst worlds of a box that are simulated anew."""
 EVERY = 10
@@ -69,7 +76,8 @@ WORDS = ("size", "kind")
 
 @dataclass(frozen=True)
 class Effort:
-    """Studies a world: at first, of the worst points with errors of every kind, and with fresh seeds."""
+    """Studies a world: at first, of the worst points with errors of every kind, and with fresh
+    seeds."""
 
     few: int
     more: int
@@ -78,8 +86,10 @@ class Effort:
     """Of the hostile box with fresh seeds, of a tipping point, of power."""
 
 
-STUDY_BY_STUDY, AT_ONCE = Effort(20, 40, 600, 200), Effort(200, 600, 4000, 1000)
-OF_MANY_ROWS, HERE = Effort(50, 100, 2000, 500), Effort(20, 30, 400, 150)
+STUDY_BY_STUDY = Effort(20, 40, 600, 200)
+AT_ONCE = Effort(200, 600, 4000, 1000)
+OF_MANY_ROWS = Effort(50, 100, 2000, 500)
+HERE = Effort(20, 30, 400, 150)
 
 
 @dataclass(frozen=True)
@@ -93,8 +103,11 @@ class Attained:
     """The unit without which it is so large."""
 
 
-def attained(rule: Rule, trial: Trial | None, rows: pd.DataFrame | None, result: Result, side: Verdict) -> Attained:
-    """The level of a side in a result, and without each unit of its rows; a unit that no test can lack is passed over.
+def attained(
+    rule: Rule, trial: Trial | None, rows: pd.DataFrame | None, result: Result, side: Verdict
+) -> Attained:
+    """The level of a side in a result, and without each unit of its rows; a unit that no test can
+    lack is passed over.
 
     Units are left out only where the level is one at which a side may be given.
     """
@@ -104,23 +117,39 @@ def attained(rule: Rule, trial: Trial | None, rows: pd.DataFrame | None, result:
     units = rows[trial.unit].drop_duplicates()
     if not 1 < len(units) <= MANY:
         return Attained(level)
-    worst, largest = "", 0.0
+    worst = ""
+    largest = 0.0
     for unit in units:
         try:
-            rest = float(rule.level(trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True)), side))
-        except (UsageError, TooFew):  # the rest does not carry the test: nothing is known of the unit
+            rest = float(
+                rule.level(trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True)), side)
+            )
+        except (
+            UsageError,
+            TooFew,
+        ):  # the rest does not carry the test: nothing is known of the unit
             continue
         if rest > largest:
-            worst, largest = str(unit), rest
+            worst = str(unit)
+            largest = rest
             if rest > WITHOUT * ALPHA:
                 break
     return Attained(level, largest, worst)
 
 
-def levels(question: Question, rows: pd.DataFrame, world: World, n: int, seed: str, seconds: float = math.inf) -> Array:
-    """Attained levels of n studies of a world, study × side, units left out; 1 where rows do not carry the test.
+def levels(
+    question: Question,
+    rows: pd.DataFrame,
+    world: World,
+    n: int,
+    seed: str,
+    seconds: float = math.inf,
+) -> Array:
+    """Attained levels of n studies of a world, study × side, units left out; 1 where rows do not
+    carry the test.
 
-    Studies of one seed have random numbers in common whatever the world. seconds: after which no further one is made.
+    Studies of one seed have random numbers in common whatever the world. seconds: after which no
+    further one is made.
     """
     rule, trial = question.on_trial()
     outcomes = world.draw(rows, random_of(question, rows, n, seed))
@@ -137,7 +166,9 @@ def levels(question: Question, rows: pd.DataFrame, world: World, n: int, seed: s
 
 def random_of(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
     """Random numbers of n studies of a rule and design."""
-    return Random(np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode())), n)
+    return Random(
+        np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode())), n
+    )
 
 
 def _studies(rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Iterator[pd.DataFrame]:
@@ -177,22 +208,30 @@ def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str
 
 
 def _of_all(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
-    n, result = len(next(iter(outcomes.values()))), _together(trial, rows, outcomes)
-    return np.stack([np.broadcast_to(rule.level(result, side), n) for side in SIDES], axis=1).astype(np.float64)
+    n = len(next(iter(outcomes.values())))
+    result = _together(trial, rows, outcomes)
+    return np.stack(
+        [np.broadcast_to(rule.level(result, side), n) for side in SIDES], axis=1
+    ).astype(np.float64)
 
 
 def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
-    """The rule's numbers of all studies as one result, whose parts are arrays; tables are lists of rows."""
+    """The rule's numbers of all studies as one result, whose parts are arrays; tables are lists of
+    rows."""
     assert trial.many_studies is not None  # noqa: S101
     made = trial.many_studies(rows, outcomes)
     tables: dict[str, Any] = {name: part for name, part in made.items() if isinstance(part, list)}
-    return Result(quantities={name: part for name, part in made.items() if name not in tables}, rows=tables)
+    return Result(
+        quantities={name: part for name, part in made.items() if name not in tables}, rows=tables
+    )
 
 
 def bound(levels: Array, share: float) -> float:
-    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too frequent.
+    """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too
+    frequent.
 
-    It is rounded down to `DIGITS`, below a level that ties with it: tables keep no more, and a tie is not below it.
+    It is rounded down to `DIGITS`, below a level that ties with it: tables keep no more, and a tie
+    is not below it.
     """
     allowed = math.floor(share * (len(levels) + 1) + 1e-9) - 1
     x = float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
@@ -201,9 +240,11 @@ def bound(levels: Array, share: float) -> float:
 
 
 def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
-    """In how many of `SAMPLES` large samples of a world each side's statement holds; from `MOSTLY` on it is true.
+    """In how many of `SAMPLES` large samples of a world each side's statement holds; from `MOSTLY`
+    on it is true.
 
-    The world's own numbers are taken where it has them. Raises DataError where no large sample carries the test.
+    The world's own numbers are taken where it has them. Raises DataError where no large sample
+    carries the test.
     """
     rule, trial = question.on_trial()
     statements = {side: _side(rule, side).statement() for side in SIDES}
@@ -224,8 +265,13 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
             got=f"{world.words}: no sample of {len(many)} rows carries the test",
             allowed="a test that a larger study of the same kind carries, or `World.large`",
         )
-    levels = {side: np.concatenate([np.atleast_1d(s.attained(r)) for r in results]) for side, s in statements.items()}
-    return {side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()} | known
+    levels = {
+        side: np.concatenate([np.atleast_1d(s.attained(r)) for r in results])
+        for side, s in statements.items()
+    }
+    return {
+        side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()
+    } | known
 
 
 def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
@@ -240,11 +286,13 @@ def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) ->
 
 
 def false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, list[str]]:
-    """Sizes of a family, by name, at which each side's statement is false, with the boundary where it becomes true.
+    """Sizes of a family, by name, at which each side's statement is false, with the boundary where
+    it becomes true.
 
     Raises DataError for a side that is false nowhere.
     """
-    rule, worlds = question.on_trial()[0], worlds_of(question)
+    rule = question.on_trial()[0]
+    worlds = worlds_of(question)
     at = {name: truths(question, rows, worlds.at(name)) for name in (NULL, CLAIMED, *worlds.others)}
     sizes: dict[Verdict, list[str]] = {}
     for side in SIDES:
@@ -270,8 +318,11 @@ def no_false_world(question: Question, side: Verdict) -> DataError:
 
 
 def _boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
-    """The part of the way from the null to what is claimed at which half of the large samples make a side true."""
-    low, high, worlds = 0.0, 1.0, worlds_of(question)
+    """The part of the way from the null to what is claimed at which half of the large samples make
+    a side true."""
+    low = 0.0
+    high = 1.0
+    worlds = worlds_of(question)
     for _ in range(STEPS):
         middle = (low + high) / 2
         true = truths(question, rows, worlds.at(f"{middle:g}"))[side] > SAMPLES / 2
@@ -281,7 +332,11 @@ def _boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bo
 
 def _side(rule: Rule, side: Verdict) -> Condition:
     if not isinstance(rule, Decide | Given):
-        raise DataError("a rule on a posterior is not tried in worlds", got=rule.words(), allowed="a rule on a test")
+        raise DataError(
+            "a rule on a posterior is not tried in worlds",
+            got=rule.words(),
+            allowed="a rule on a test",
+        )
     return rule.side(side)
 
 
@@ -289,13 +344,17 @@ def worlds_of(question: Question) -> Worlds:
     """The worlds of a question; raises DataError where it has none."""
     worlds = question.on_trial()[1].worlds
     if worlds is None:
-        raise DataError("a rule without worlds cannot be tried", where=question.id, allowed="Trial(…, worlds=…)")
+        raise DataError(
+            "a rule without worlds cannot be tried", where=question.id, allowed="Trial(…, worlds=…)"
+        )
     return worlds
 
 
 def named(point: Point) -> str:
     """A point as the table has it: `size=null; kind=t3; ar=0.6`."""
-    return "; ".join(f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items())
+    return "; ".join(
+        f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items()
+    )
 
 
 def point_of(text: str) -> Point:
@@ -318,10 +377,11 @@ class Search:
     def worst(self, box: str) -> list[Point]:
         """The worst points of a box, at most `WORST`, in which the side is false indeed.
 
-        All have random numbers in common. Where a test is made study by study, or rows or points are many, points
-        meet kinds of errors in turn, then the worst points meet all of them.
+        All have random numbers in common. Where a test is made study by study, or rows or points
+        are many, points meet kinds of errors in turn, then the worst points meet all of them.
         """
-        worlds, effort = worlds_of(self.question), self.effort
+        worlds = worlds_of(self.question)
+        effort = self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._worst_sizes(), places))
         many = len(self.rows) > TOGETHER or len(spots) * len(worlds.kinds) > ALL
@@ -329,22 +389,30 @@ class Search:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             turns = [
-                {"size": size, "kind": next(kinds), **place} for size, place in (spots[at] for at in sorted(chosen))
+                {"size": size, "kind": next(kinds), **place}
+                for size, place in (spots[at] for at in sorted(chosen))
             ]
             best = self._false(self._ranked(turns, effort.few), WORST)
-            points, n = [{**point, "kind": kind} for point in best for kind in worlds.kinds], effort.more
+            points = [{**point, "kind": kind} for point in best for kind in worlds.kinds]
+            n = effort.more
         else:
             every = itertools.product(spots, worlds.kinds)
-            points, n = [{"size": size, "kind": kind, **place} for (size, place), kind in every], effort.few
+            points = [{"size": size, "kind": kind, **place} for (size, place), kind in every]
+            n = effort.few
         return self._false(self._ranked(points, n), WORST)
 
     def _worst_sizes(self) -> list[str]:
-        """The two sizes at which the side is given most often, normal errors and every nuisance at half."""
+        """The two sizes at which the side is given most often, normal errors and every nuisance at
+        half."""
         box = worlds_of(self.question).box.items()
         middle = {name: half(name, rest, end) for name, (rest, end, *_) in box}
-        spots = [{"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)]  # boundaries come last
+        spots = [
+            {"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)
+        ]  # boundaries come last
         ranked = self._ranked(spots, self.effort.more)
-        return [str(point["size"]) for point in self._false(ranked, 2) or ranked]  # nuisances may make all of them true
+        return [
+            str(point["size"]) for point in self._false(ranked, 2) or ranked
+        ]  # nuisances may make all of them true
 
     def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
@@ -353,43 +421,68 @@ class Search:
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
     def _false(self, points: Sequence[Point], most: int) -> list[Point]:
-        """The first points in which the side is false indeed; nuisances may make a statement true."""
+        """The first points in which the side is false indeed; nuisances may make a statement
+        true."""
         stated = _side(self.question.on_trial()[0], self.side).states is not None
-        at = (truths(self.question, self.rows, worlds_of(self.question).at(**p))[self.side] for p in points)
+        at = (
+            truths(self.question, self.rows, worlds_of(self.question).at(**p))[self.side]
+            for p in points
+        )
         false = (p for p in points if not stated or next(at) < MOSTLY)
         return list(itertools.islice(false, most))
 
     def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
-        made = levels(self.question, self.rows, worlds_of(self.question).at(**point), n, seed, longer * self.seconds)
+        made = levels(
+            self.question,
+            self.rows,
+            worlds_of(self.question).at(**point),
+            n,
+            seed,
+            longer * self.seconds,
+        )
         return np.asarray(made[:, SIDES.index(self.side)])
 
     def simulated(self, point: Point, box: str, n: int, limit: float = ALPHA) -> dict[str, Any]:
-        """The row of the table for a point, with fresh seeds; limit: the level below which the power is asked."""
-        made, worlds = self._levels(point, n, f"{box} {named(point)}", LONGER), worlds_of(self.question)
+        """The row of the table for a point, with fresh seeds; limit: the level below which the
+        power is asked."""
+        made = self._levels(point, n, f"{box} {named(point)}", LONGER)
+        worlds = worlds_of(self.question)
         row = {**self._row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
         row |= {name: bound(made, share) for name, share in BOUNDS.items()}
         if box == POWER:
             row["power"] = row["rate"] if limit >= ALPHA else float((made < limit).mean())
         if box == HOSTILE:
             kind = str(point["kind"])
-            nuisances = worlds.in_words(**{name: value for name, value in point.items() if name not in WORDS})
-            row["words"] = ", with ".join(filter(None, [nuisances, ERRORS.get(kind, kind) * (kind != "normal")]))
+            nuisances = worlds.in_words(
+                **{name: value for name, value in point.items() if name not in WORDS}
+            )
+            row["words"] = ", with ".join(
+                filter(None, [nuisances, ERRORS.get(kind, kind) * (kind != "normal")])
+            )
         return row
 
     def tipping(self, size: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
-        """Where each level is no longer below α* as one nuisance is raised, the others at rest and at half.
+        """Where each level is no longer below α* as one nuisance is raised, the others at rest and
+        at half.
 
-        Errors are normal, and log-normal. Between two values that were tried α* goes straight; `rate` is the level.
+        Errors are normal, and log-normal. Between two values that were tried α* goes straight;
+        `rate` is the level.
         """
-        worlds, limits = worlds_of(self.question), dict[str, float]()
+        worlds = worlds_of(self.question)
+        limits = dict[str, float]()
         for name, (rest, *ends) in worlds.box.items():
             for end, kind, others in itertools.product(ends, TIPPED, (0, 1)):
                 path = []
                 for value in (rest, half(name, rest, end), end) if kind in worlds.kinds else ():
-                    at = {o: (low, half(o, low, up))[others] for o, (low, up, *_) in worlds.box.items()}
+                    at = {
+                        o: (low, half(o, low, up))[others]
+                        for o, (low, up, *_) in worlds.box.items()
+                    }
                     point = {"size": size, "kind": kind, **at, name: value}
                     if (text := named(point)) not in limits:
-                        limits[text] = bound(self._levels(point, self.effort.others, "tipping", LONGER), 0.05)
+                        limits[text] = bound(
+                            self._levels(point, self.effort.others, "tipping", LONGER), 0.05
+                        )
                     path.append((value, limits[text]))
                 for level in levels if path else ():
                     value, falls = falls_at(path, level)
@@ -416,7 +509,8 @@ class Search:
 
 
 def falls_at(path: Sequence[tuple[float, float]], level: float) -> tuple[float, bool]:
-    """The first value (value, α*) at which a level is not below α*, straight between two; else the last one."""
+    """The first value (value, α*) at which a level is not below α*, straight between two; else the
+    last one."""
     before = (path[0][0], math.inf)
     for value, limit in path:
         if level >= limit:
@@ -433,10 +527,11 @@ def calibrated(
     seconds: float = math.inf,
     tipping: Mapping[Verdict, Sequence[float]] | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table for one rule on one design: the worst worlds of both boxes, tipping points, and power.
+    """Rows of the table for one rule on one design: the worst worlds of both boxes, tipping points,
+    and power.
 
-    tipping: levels of each side for which tipping points are wanted, by default those of the rows; only those
-    at which a side may be given count. seconds: the most that a world takes.
+    tipping: levels of each side for which tipping points are wanted, by default those of the rows;
+    only those at which a side may be given count. seconds: the most that a world takes.
     """
     rule, trial = question.on_trial()
     try:
@@ -457,7 +552,8 @@ def calibrated(
         if _side(rule, side) is NEVER or not sizes[side]:
             continue
         search = Search(question, rows, side, sizes[side], effort, seconds)
-        limits, worst = [], search.worst(PLAUSIBLE)
+        limits = []
+        worst = search.worst(PLAUSIBLE)
         if not worst:
             raise no_false_world(question, side)
         for point in worst:
@@ -472,16 +568,22 @@ def calibrated(
 
 
 def _powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
-    """The row of a side's power: in the world of what is claimed, or for “not supported” in the null."""
+    """The row of a side's power: in the world of what is claimed, or for “not supported” in the
+    null."""
     point = {"size": CLAIMED if search.side == SUPPORTED else NULL, "kind": "normal"}
     if point["size"] not in false:
         row = search.simulated(point, POWER, search.effort.others, limit)
-        wanted = larger(search, point, row["power"], limit) if search.side == SUPPORTED else (np.nan, np.nan)
+        wanted = (
+            larger(search, point, row["power"], limit)
+            if search.side == SUPPORTED
+            else (np.nan, np.nan)
+        )
         yield {**row, "models_wanted": wanted[0], "groups_wanted": wanted[1]}
 
 
 def larger(search: Search, point: Point, power: float, limit: float) -> tuple[float, float]:
-    """Models (or pairs, prompts) and groups that would give a power of 0.8: rows multiplied, each copy by itself.
+    """Models (or pairs, prompts) and groups that would give a power of 0.8: rows multiplied, each
+    copy by itself.
 
     Units are not left out here: of many units none carries a verdict.
     """
@@ -493,7 +595,9 @@ def larger(search: Search, point: Point, power: float, limit: float) -> tuple[fl
 
     def enough(times: int) -> bool:
         many = multiplied(trial, search.rows, times)
-        made = levels(every, many, worlds_of(every).at(**point), TRIED, "larger")[:, SIDES.index(search.side)]
+        made = levels(every, many, worlds_of(every).at(**point), TRIED, "larger")[
+            :, SIDES.index(search.side)
+        ]
         return float((made < limit).mean()) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
@@ -507,7 +611,11 @@ def plain(rows: pd.DataFrame) -> pd.DataFrame:
     kinds: dict[Any, Any] = {}
     for name, kind in rows.dtypes.items():
         if isinstance(kind, ExtensionDtype):
-            lacks = np.float64 if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind) else object
+            lacks = (
+                np.float64
+                if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind)
+                else object
+            )
             kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
     return rows.astype(kinds).copy()
 

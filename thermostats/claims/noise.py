@@ -1,4 +1,5 @@
-"""Errors of simulated studies: their kinds, and what makes them unlike or alike along a column and within groups."""
+"""Errors of simulated studies: their kinds, and what makes them unlike or alike along a column and
+within groups."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ BY_PROMPT: Mapping[str, str] = {
     "lognormal": "skewed (log-normal) errors",
     "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
     "alike in categories": "half of the errors' variance between a model's categories of prompts",
-    "one aberrant prompt": "normal errors, and one prompt of one model four standard deviations off",
+    "one aberrant "
+    "prompt": "normal errors, and one prompt of one model four standard deviations off",
 }
 ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
 """Kinds for prompts whose category is what is asked about."""
@@ -82,7 +84,8 @@ _AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "on
 
 @dataclass(frozen=True)
 class Random:
-    """Random numbers of many studies of one design at once: every array begins with an axis of studies."""
+    """Random numbers of many studies of one design at once: every array begins with an axis of
+    studies."""
 
     rng: Rng
     studies: int = 1
@@ -115,9 +118,9 @@ class Random:
 class Errors:
     """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
 
-    e is of the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's group; then, along a column,
-    e_t = ar·e_(t−1) + √(1 − ar²)·e_t; then its standard deviation goes along the column from 1 to `ratio` times as
-    much, by ranks.
+    e is of the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's group; then,
+    along a column, e_t = ar·e_(t−1) + √(1 − ar²)·e_t; then its standard deviation goes along the
+    column from 1 to `ratio` times as much, by ranks.
     """
 
     kind: str = "normal"
@@ -131,7 +134,10 @@ class Errors:
         """One error for each study and row."""
         drawn = _errors(rows, self.kind, random)
         if self.between:
-            drawn = self.between**0.5 * random.levels(rows, self.group) + (1 - self.between) ** 0.5 * drawn
+            drawn = (
+                self.between**0.5 * random.levels(rows, self.group)
+                + (1 - self.between) ** 0.5 * drawn
+            )
         if not self.along:
             return drawn
         order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
@@ -142,8 +148,12 @@ class Errors:
     def words(self) -> str:
         """What they are like."""
         parts = [ERRORS[self.kind]]
-        parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(self.between)
-        parts += [f"correlated at {declared(self.ar)} between neighbours in {column_words(self.along)}"] * bool(self.ar)
+        parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(
+            self.between
+        )
+        parts += [
+            f"correlated at {declared(self.ar)} between neighbours in {column_words(self.along)}"
+        ] * bool(self.ar)
         return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
 
 
@@ -157,7 +167,8 @@ def _correlated(errors: Array, ar: float) -> Array:
 
 @dataclass(frozen=True)
 class PromptErrors:
-    """Errors of values by prompt: √s·u + √(1 − s)·e with s = `shared`, u of the prompt, e of a kind of `BY_PROMPT`.
+    """Errors of values by prompt: √s·u + √(1 − s)·e with s = `shared`, u of the prompt, e of a kind
+    of `BY_PROMPT`.
 
     Then their standard deviation goes along a column from 1 to `ratio` times as much, by ranks.
     """
@@ -169,18 +180,26 @@ class PromptErrors:
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Array:
         """One error for each study and row."""
-        single = _errors(rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random)
+        single = _errors(
+            rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random
+        )
         if self.kind == "alike in categories":
-            cells = rows.assign(cell=rows["model_id"].astype(str) + " " + rows["category"].astype(str))
+            cells = rows.assign(
+                cell=rows["model_id"].astype(str) + " " + rows["category"].astype(str)
+            )
             single = (single + random.levels(cells, "cell")) / 2**0.5
-        drawn = np.asarray(self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single)
+        drawn = np.asarray(
+            self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single
+        )
         return drawn * _uneven(rows, self.along, self.ratio) if self.along else drawn
 
     @property
     def words(self) -> str:
         """What they are like."""
         parts = [BY_PROMPT[self.kind]]
-        parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (self.shared != SHARED)
+        parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (
+            self.shared != SHARED
+        )
         return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
 
 
@@ -190,7 +209,8 @@ def groups_of(column: str) -> str:
 
 
 def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
-    """Standard deviations from 1 to `ratio` times as much along a column, by ranks; of mean square 1."""
+    """Standard deviations from 1 to `ratio` times as much along a column, by ranks; of mean square
+    1."""
     rank = rows[along].rank().to_numpy(np.float64)
     scale = ratio ** ((rank - rank.min()) / max(np.ptp(rank), 1.0))
     return np.asarray(scale / np.sqrt(np.square(scale).mean()))
@@ -208,12 +228,15 @@ def column_words(name: str) -> str:
 
 def _errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     """Errors with variance 1 but for what is aberrant."""
-    n, lab, every = len(rows), pd.factorize(rows["heritage"])[0], np.arange(random.studies)
+    n = len(rows)
+    lab = pd.factorize(rows["heritage"])[0]
+    every = np.arange(random.studies)
     if kind in {"t3", "t4"}:
         return random.t(int(kind[1]), n)
     if kind == "lognormal":
         return np.asarray((np.exp(random.normal(n)) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
-    normal, sizes = random.normal(n), np.bincount(lab)
+    normal = random.normal(n)
+    sizes = np.bincount(lab)
     if kind == "heteroscedastic labs":
         return np.asarray(normal * np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
     if kind == "small noisy labs":

@@ -23,16 +23,22 @@ class PlannedStudy:
         return sum(self.sizes)
 
 
-def studies(models: Sequence[int], labs: Sequence[int], sizes: Sequence[Sequence[int]]) -> list[PlannedStudy]:
-    """Every number of models in every number of labs, as even as may be, then the studies of labs of stated sizes.
+def studies(
+    models: Sequence[int], labs: Sequence[int], sizes: Sequence[Sequence[int]]
+) -> list[PlannedStudy]:
+    """Every number of models in every number of labs, as even as may be, then the studies of labs
+    of stated sizes.
 
-    Raises UsageError where there is none, or one of fewer than 4 models or 2 labs, or with a lab without models.
+    Raises UsageError where there is none, or one of fewer than 4 models or 2 labs, or with a lab
+    without models.
     """
     grid = [tuple(n // k + (place < n % k) for place in range(k)) for n in models for k in labs]
     made = [PlannedStudy(of) for of in (*grid, *(tuple(sorted(of, reverse=True)) for of in sizes))]
     if not made:
         line = 'thermostats.power("C05", models=[20, 40, 80], labs=[10])'
-        raise UsageError("no study is asked for", allowed="models and labs, or sizes of labs", next_step=line)
+        raise UsageError(
+            "no study is asked for", allowed="models and labs, or sizes of labs", next_step=line
+        )
     for study in made:
         if study.models < LEAST or len(study.sizes) < 2 or min(study.sizes) < 1:
             got = f"{study.models} models in {len(study.sizes)} labs"

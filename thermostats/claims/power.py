@@ -1,4 +1,5 @@
-"""What a study of a claim could show: how often each side of its rule is given in the claim's own worlds."""
+"""What a study of a claim could show: how often each side of its rule is given in the claim's own
+worlds."""
 
 from __future__ import annotations
 
@@ -26,35 +27,54 @@ from thermostats.plots.general import COLUMN, HEIGHT, column_style, reference, w
 from thermostats.tables.folders import shipped
 
 DRAWS, STUDIES, AT_ONCE, SECONDS = 10, 200, 1000, 20.0
-"""Designs drawn of one size; studies of each size, and where a rule tests many at once; most CPU-seconds of a world."""
+"""Designs drawn of one size; studies of each size, and where a rule tests many at once; most
+CPU-seconds of a world."""
 WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 """The world in which a side is true: the size that the claim states, and none."""
 OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
 """Columns of names that are a lab's own, and a model's own, in a study that is drawn."""
-COLUMNS = ["finding", "side", "models", "labs", "largest", "power", "error", "limit", "least", "studies"]
+COLUMNS = [
+    "finding",
+    "side",
+    "models",
+    "labs",
+    "largest",
+    "power",
+    "error",
+    "limit",
+    "least",
+    "studies",
+]
 
 
 def drawn(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Rows of a study, drawn from those at hand.
 
-    The labs at hand take turns, the largest first; a lab that is taken again is another one of the same models. In each
-    the models come in random order, and where the lab has too few they are repeated as further ones.
+    The labs at hand take turns, the largest first; a lab that is taken again is another one of the
+    same models. In each the models come in random order, and where the lab has too few they are
+    repeated as further ones.
     """
     labs = here.groupby("heritage")["model_id"].unique()
     labs = labs.loc[sorted(labs.index, key=lambda lab: (-len(labs[lab]), lab))]
     of_model = dict(iter(here.groupby("model_id", sort=False)))
     parts = []
     for place, size in enumerate(study.sizes):
-        again, models = place // len(labs), rng.permutation(labs.iloc[place % len(labs)])
-        parts += [_named(of_model[models[k % len(models)]], again, k // len(models)) for k in range(size)]
+        again = place // len(labs)
+        models = rng.permutation(labs.iloc[place % len(labs)])
+        parts += [
+            _named(of_model[models[k % len(models)]], again, k // len(models)) for k in range(size)
+        ]
     return pd.concat(parts, ignore_index=True)
 
 
 def _named(rows: pd.DataFrame, lab: int, model: int) -> pd.DataFrame:
-    """Rows of a model under names of their own, where its lab or itself stands in the study already."""
+    """Rows of a model under names of their own, where its lab or itself stands in the study
+    already."""
     of_model = f" {lab}.{model}" * bool(lab or model)
     ends = {**dict.fromkeys(OF_LAB, f" {lab}" * bool(lab)), **dict.fromkeys(OF_MODEL, of_model)}
-    return rows.assign(**{name: rows[name].astype(str) + end for name, end in ends.items() if end and name in rows})
+    return rows.assign(
+        **{name: rows[name].astype(str) + end for name, end in ends.items() if end and name in rows}
+    )
 
 
 def power(
@@ -69,23 +89,25 @@ def power(
     analyses: str | Path | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """How often studies of these sizes would give a claim's verdicts, in the worlds that the claim declares.
+    """How often studies of these sizes would give a claim's verdicts, in the worlds that the claim
+    declares.
 
-    P(a ≤ .05 and a < α*) with a the attained level of a side, as a verdict is given: of “supported” in the world of the
-    size that the claim states, of “not supported” in the null. α* is simulated on the first design of a size, in the
-    worst worlds of the design nearest to it in `data/worlds.csv` (as `thermostats report --calibrate` does). Ten
-    designs of each size are drawn from the rows at hand of the finding's own set of evidence (`drawn`);
-    outcomes are simulated on them.
+    P(a ≤ .05 and a < α*) with a the attained level of a side, as a verdict is given: of “supported”
+    in the world of the size that the claim states, of “not supported” in the null. α* is simulated
+    on the first design of a size, in the worst worlds of the design nearest to it in
+    `data/worlds.csv` (as `thermostats report --calibrate` does). Ten designs of each size are drawn
+    from the rows at hand of the finding's own set of evidence (`drawn`); outcomes are simulated on
+    them.
 
-    claim: its id, of `analyses` or those that ship. models, labs: every pair of them. sizes: labs of so many models
-    each. finding: its name where the claim has several, by default the first that was tried in worlds. most: simulated
-    studies of each size and side, by default 1,000, or 200 of a rule that is tested study by study; there is an end
-    after 20 s each.
+    claim: its id, of `analyses` or those that ship. models, labs: every pair of them. sizes: labs
+    of so many models each. finding: its name where the claim has several, by default the first that
+    was tried in worlds. most: simulated studies of each size and side, by default 1,000, or 200 of
+    a rule that is tested study by study; there is an end after 20 s each.
 
-    Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its standard error over the
-    designs), limit (α*, at most .05), least (the smallest level that a study attained), studies. Raises UsageError for
-    a claim or finding that is not there or has no worlds, for sizes that no study has, and where too few rows are at
-    hand.
+    Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its
+    standard error over the designs), limit (α*, at most .05), least (the smallest level that a
+    study attained), studies. Raises UsageError for a claim or finding that is not there or has no
+    worlds, for sizes that no study has, and where too few rows are at hand.
     """
     planned = studies(models, labs, sizes)
     question = _question(claim, finding, analyses)
@@ -94,7 +116,9 @@ def power(
     try:
         here = plain(trial.of(question.scope.of(evidence), question.over))
     except TooFew as error:
-        raise UsageError("too few rows are at hand to draw studies from", where=question.id) from error
+        raise UsageError(
+            "too few rows are at hand to draw studies from", where=question.id
+        ) from error
     return planned_power(question, here, planned, most=most, seed=seed)
 
 
@@ -102,20 +126,35 @@ def _question(claim: str, finding: str, analyses: str | Path | None) -> Question
     """The finding of a claim that is asked about."""
     paths = scripts(analyses if analyses is not None else shipped("analyses"))
     (name,) = chosen([claim], paths)
-    tried = {q.id: q for q in claim_of(paths[name]).questions if q.trial is not None and q.trial.worlds is not None}
+    tried = {
+        q.id: q
+        for q in claim_of(paths[name]).questions
+        if q.trial is not None and q.trial.worlds is not None
+    }
     if not tried:
         step = "thermostats ls claims"
-        raise UsageError("no rule of this claim was tried in simulated worlds", got=name, next_step=step)
+        raise UsageError(
+            "no rule of this claim was tried in simulated worlds", got=name, next_step=step
+        )
     if not finding:
         return next(iter(tried.values()))
     found = next((q for id_, q in tried.items() if finding in (id_, id_.partition(".")[2])), None)
     if found is None:
-        raise unknown("no such finding that was tried in worlds", finding, [id_.partition(".")[2] for id_ in tried])
+        raise unknown(
+            "no such finding that was tried in worlds",
+            finding,
+            [id_.partition(".")[2] for id_ in tried],
+        )
     return found
 
 
 def planned_power(
-    question: Question, here: pd.DataFrame, planned: Sequence[PlannedStudy], *, most: int | None = None, seed: int = 1
+    question: Question,
+    here: pd.DataFrame,
+    planned: Sequence[PlannedStudy],
+    *,
+    most: int | None = None,
+    seed: int = 1,
 ) -> pd.DataFrame:
     """The table of `power` for one question and the rows that studies are drawn from."""
     total = most or (STUDIES if question.on_trial()[1].many_studies is None else AT_ONCE)
@@ -125,9 +164,18 @@ def planned_power(
         designs = [drawn(study, here, rng) for _ in range(DRAWS)]
         known = on_these(question, designs[0])
         size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
-        for side in (each for each in SIDES if known.side(each).rows["box"].eq(POWER).any()):  # true in its world
+        for side in (
+            each for each in SIDES if known.side(each).rows["box"].eq(POWER).any()
+        ):  # true in its world
             made = _levels(question, designs, side, total, seed)
-            rows.append({"finding": question.id, "side": str(side), **size, **_rates(made, known.side(side))})
+            rows.append(
+                {
+                    "finding": question.id,
+                    "side": str(side),
+                    **size,
+                    **_rates(made, known.side(side)),
+                }
+            )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -136,18 +184,30 @@ def _rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
     rates = np.array([np.mean([side.gives(level) for level in of]) for of in made])
     limit = ALPHA if np.isnan(side.limit()) else min(ALPHA, side.limit())
     error = float(rates.std(ddof=1) / len(rates) ** 0.5)
-    numbers = {"power": float(rates.mean()), "error": error, "limit": limit, "least": min(of.min() for of in made)}
+    numbers = {
+        "power": float(rates.mean()),
+        "error": error,
+        "limit": limit,
+        "least": min(of.min() for of in made),
+    }
     return {**numbers, "studies": sum(map(len, made))}
 
 
-def _levels(question: Question, designs: Sequence[pd.DataFrame], side: Verdict, total: int, seed: int) -> list[Array]:
-    """Attained levels of a side in simulated studies of each design, in the world where it is true."""
+def _levels(
+    question: Question, designs: Sequence[pd.DataFrame], side: Verdict, total: int, seed: int
+) -> list[Array]:
+    """Attained levels of a side in simulated studies of each design, in the world where it is
+    true."""
     worlds = question.on_trial()[1].worlds
     assert worlds is not None  # noqa: S101
-    world, n, made = worlds.at(WORLD[side]), -(-total // len(designs)), []
+    world = worlds.at(WORLD[side])
+    n = -(-total // len(designs))
+    made = []
     for draw, rows in enumerate(designs):
         try:
-            of_all = levels(question, rows, world, n, f"planned {seed} {draw}", SECONDS / len(designs))
+            of_all = levels(
+                question, rows, world, n, f"planned {seed} {draw}", SECONDS / len(designs)
+            )
             made.append(of_all[:, SIDES.index(side)])
         except (UsageError, TooFew):  # such rows do not carry the test
             made.append(np.ones(n))
@@ -161,10 +221,17 @@ def sentences(table: pd.DataFrame) -> list[str]:
         enough = rows[rows["power"] >= WANTED].sort_values(["models", "labs"])
         what = f"“{side}” where it is true"
         if enough.empty:
-            lines.append(f"No study of these sizes says {what} in {percent(WANTED)} of simulations.")
+            lines.append(
+                f"No study of these sizes says {what} in {percent(WANTED)} of simulations."
+            )
             if (rows["least"] >= rows["limit"]).all():
-                end = f"No simulated test attains a level below α*: the least is {number(rows['least'].min(), 2)}"
-                lines.append(f"{end}. What a test of more rearrangements would find was not simulated.")
+                end = (
+                    f"No simulated test attains a level below α*: the least is "
+                    f"{number(rows['least'].min(), 2)}"
+                )
+                lines.append(
+                    f"{end}. What a test of more rearrangements would find was not simulated."
+                )
             continue
         least = enough.iloc[0]
         size = f"{plural(int(least['models']), 'model')} of {plural(int(least['labs']), 'lab')}"
@@ -173,13 +240,17 @@ def sentences(table: pd.DataFrame) -> list[str]:
 
 
 def draw_power(table: pd.DataFrame, path: Path) -> None:
-    """Write a figure of power against the number of models, a line for each side and number of labs."""
+    """Write a figure of power against the number of models, a line for each side and number of
+    labs."""
     with column_style():
         axes = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         for (side, labs), rows in table.groupby(["side", "labs"], sort=False):
-            at, style = rows.sort_values("models"), "-" if side == SUPPORTED else "--"
+            at = rows.sort_values("models")
+            style = "-" if side == SUPPORTED else "--"
             x, y, error = (at[name].to_numpy(np.float64) for name in ("models", "power", "error"))
-            axes.errorbar(x, y, error, label=f"{side}, {labs} labs", marker="o", capsize=2, linestyle=style)
+            axes.errorbar(
+                x, y, error, label=f"{side}, {labs} labs", marker="o", capsize=2, linestyle=style
+            )
         reference(axes, WANTED)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
         axes.set_title(f"Power of {table['finding'].iloc[0]}")

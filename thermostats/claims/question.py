@@ -1,4 +1,5 @@
-"""A finding's question as an analysis declares it: what answers it, how it is judged, on what it is tried."""
+"""A finding's question as an analysis declares it: what answers it, how it is judged, on what it is
+tried."""
 
 from __future__ import annotations
 
@@ -35,10 +36,12 @@ from thermostats.tables.schemas import GAINS
 
 @dataclass(frozen=True)
 class Test:
-    """A test of many studies at once; called with rows it is that of the one study that these are."""
+    """A test of many studies at once; called with rows it is that of the one study that these
+    are."""
 
     many: AtOnce
-    """Numbers of many studies, an element a study, of rows and of the outcomes that these have in every study."""
+    """Numbers of many studies, an element a study, of rows and of the outcomes that these have in
+    every study."""
     outcomes: tuple[str, ...]
     """Columns that worlds put in the place of the measured ones."""
     interval: str = ""
@@ -53,7 +56,9 @@ class Test:
         if len(rows) < self.least:
             raise TooFew(Result.of(rows))
         measured = {name: rows[[name]].to_numpy().T for name in self.outcomes}
-        numbers = {name: self.estimate_first(each) for name, each in self.many(rows, measured).items()}
+        numbers = {
+            name: self.estimate_first(each) for name, each in self.many(rows, measured).items()
+        }
         return Result.of(rows, {**self.also(rows), **numbers}, table=None)
 
     def estimate_first(self, studies: Many) -> Estimate:
@@ -65,22 +70,28 @@ class Test:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a primary rule reads, as a function of rows alone, so that other rows can be put in their place."""
+    """What a primary rule reads, as a function of rows alone, so that other rows can be put in
+    their place."""
 
     rows: Callable[..., pd.DataFrame]
-    """Rows of models, of the evidence and, where the finding is asked over records, of one of these."""
+    """Rows of models, of the evidence and, where the finding is asked over records, of one of
+    these."""
     test: Callable[[pd.DataFrame], Result]
     unit: str = "heritage"
-    """Column of the units that are left out one by one; empty: one counterexample decides, or the unit is the claim."""
+    """Column of the units that are left out one by one; empty: one counterexample decides, or the
+    unit is the claim."""
     worlds: Worlds | None = None
-    """Worlds in which the rule is tried; None: its levels are taken as they are, and the page says so."""
+    """Worlds in which the rule is tried; None: its levels are taken as they are, and the page says
+    so."""
     larger: str = "model"
-    """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt` or `recipe`;
-    empty where the quantity can be set at will while the outputs stay, so that none is asked for."""
+    """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt`
+    or `recipe`; empty where the quantity can be set at will while the outputs stay, so that none is
+    asked for."""
     many: AtOnce | None = None
     """The numbers that `test` gives the rule, of many studies at once, where it is no `Test`."""
     version: int = 1
-    """Raised by whoever changes what `test` computes, so that what was simulated before counts for nothing."""
+    """Raised by whoever changes what `test` computes, so that what was simulated before counts for
+    nothing."""
 
     @property
     def many_studies(self) -> AtOnce | None:
@@ -97,7 +108,8 @@ SEED = 35
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The universes of one finding, declared as data; its test and its rule are those of the finding."""
+    """The universes of one finding, declared as data; its test and its rule are those of the
+    finding."""
 
     rows: Callable[[Evidence], pd.DataFrame]
     """All rows that some universe reads, under the columns that options name."""
@@ -105,7 +117,8 @@ class Curve:
     estimate: Estimator
     """The closed form of the test's headline."""
     null: Null | None = None
-    """What is rearranged for the joint p; None where the statement has no null, such as a universal one."""
+    """What is rearranged for the joint p; None where the statement has no null, such as a universal
+    one."""
     above: bool = True
     """Whether the statement is that the estimate is large."""
     test: Callable[[pd.DataFrame], Result] | None = None
@@ -115,7 +128,8 @@ class Curve:
 def curve_of(
     curve: Curve, rule: Rule, test: Callable[[pd.DataFrame], Result], evidence: Evidence
 ) -> SpecificationCurve:
-    """Estimate and verdict of every universe; the verdict is the rule's alone, with no unit left out.
+    """Estimate and verdict of every universe; the verdict is the rule's alone, with no unit left
+    out.
 
     Raises DataError where the closed form is not the headline of the test, where that has a value.
     """
@@ -128,12 +142,20 @@ def curve_of(
         head = result.headline
         closed = float(curve.estimate(rows)(rows[OUTCOME].to_numpy(np.float64)[None])[0])
         if head.value is not None and not np.isclose(head.value, closed, rtol=1e-6, atol=1e-9):
-            raise DataError("the closed form of a curve is not its test", got=closed, allowed=str(head.value))
+            raise DataError(
+                "the closed form of a curve is not its test", got=closed, allowed=str(head.value)
+            )
         ends = {"lower": head.lower, "upper": head.upper}
         return {**ends, "n_models": result.n_models, "verdict": str(rule.verdict(result))}
 
     return specification_curve(
-        curve.rows(evidence), curve.choices, curve.estimate, null=curve.null, above=curve.above, judge=judge, seed=SEED
+        curve.rows(evidence),
+        curve.choices,
+        curve.estimate,
+        null=curve.null,
+        above=curve.above,
+        judge=judge,
+        seed=SEED,
     )
 
 
@@ -146,21 +168,30 @@ class Views(AtLeast):
     sets: tuple[str, ...] = ()
     """Names of `SETS`; empty: all but the set that the finding asks first."""
     reads: tuple[str, ...] = ()
-    """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim measures."""
+    """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim
+    measures."""
 
     def beside(self, first: str | None, where: str) -> Views:
-        """The same with the sets named, for a finding that is asked of `first`; raises DataError where that is one."""
+        """The same with the sets named, for a finding that is asked of `first`; raises DataError
+        where that is one."""
         if first in self.sets:
             allowed = ", ".join(name for name in SETS if name != first)
             raise DataError(
-                "a finding's own set is no other set", where=where, got=f"views of {first}", allowed=allowed
+                "a finding's own set is no other set",
+                where=where,
+                got=f"views of {first}",
+                allowed=allowed,
             )
         return replace(self, sets=self.sets or tuple(name for name in SETS if name != first))
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""
         if not set(self.including) <= set(rows["heritage"]):
-            raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words))
+            raise TooFew(
+                Result(
+                    n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words
+                )
+            )
         return super().of(rows, group, **words)
 
     def words(self) -> str:
@@ -215,18 +246,27 @@ class Question:
     def on_trial(self) -> tuple[Rule, Trial]:
         """The rule that decides, and what it is tried on; raises DataError where it has neither."""
         if self.primary is None or self.trial is None:
-            raise DataError("a question without a trial can have only one set of evidence", where=self.id)
+            raise DataError(
+                "a question without a trial can have only one set of evidence", where=self.id
+            )
         return self.primary, self.trial
 
     def digest(self) -> str:
-        """Of rule, version of the test and worlds: what was simulated of another version of them counts for nothing.
+        """Of rule, version of the test and worlds: what was simulated of another version of them
+        counts for nothing.
 
         Whoever changes what a test computes raises its `Trial.version`.
         """
         primary, trial = self.on_trial()
         parts = [str(trial.version), trial.unit, primary.words()]
         if (worlds := trial.worlds) is not None:
-            sizes = (worlds.claimed, worlds.null, dict(worlds.others), dict(worlds.box), worlds.kinds)
+            sizes = (
+                worlds.claimed,
+                worlds.null,
+                dict(worlds.others),
+                dict(worlds.box),
+                worlds.kinds,
+            )
             parts += [*map(str, sizes), worlds.at().words]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -234,7 +274,10 @@ class Question:
         """How it is decided, in words."""
         if self.primary is None:
             parts = ", ".join(self.parts)
-            return f"supported if all of {parts} are supported, not supported if any of them is not supported"
+            return (
+                f"supported if all of {parts} are supported, not supported if any of them is not "
+                f"supported"
+            )
         text = self.primary.words()
         if self.robustness is not None:
             by = "posterior" if isinstance(self.robustness, Posterior) else "test"
@@ -245,7 +288,10 @@ class Question:
     def brief(self) -> str:
         """How it is decided, in a few short sentences."""
         if self.primary is None:
-            return "Supported where all of its parts are supported. Not supported where any of them is not supported."
+            return (
+                "Supported where all of its parts are supported. Not supported where any of them "
+                "is not supported."
+            )
         return " ".join(self.primary.brief())
 
 
@@ -257,37 +303,65 @@ FACTS = ("family", "d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
 """Facts of a model that questions read and that a joined row need not state."""
 
 
-def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence) -> Iterator[str]:
-    """One sentence for each own model in the sets `measured` and `pooled` that is not among those used.
+def own_models_missing(
+    claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence
+) -> Iterator[str]:
+    """One sentence for each own model in the sets `measured` and `pooled` that is not among those
+    used.
 
     measures: what the claim reads of a model; where that is not stated, there are none.
     """
-    if evidence.name not in (MEASURED, POOLED) or not measures or evidence.data.resolve() == shipped("data").resolve():
+    if (
+        evidence.name not in (MEASURED, POOLED)
+        or not measures
+        or evidence.data.resolve() == shipped("data").resolve()
+    ):
         return
     models = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
     folder = evidence.data
-    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures} if len(models) else {}
+    has = (
+        {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures}
+        if len(models)
+        else {}
+    )
     for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
-        name, lacks = str(row.model_id), [what for what in has if row.model_id not in has[what]]
+        name = str(row.model_id)
+        lacks = [what for what in has if row.model_id not in has[what]]
         if row.modality != DECODER:
             kind = f"it is {'a vision model' if row.modality == 'vision' else 'an encoder'}"
-            yield f"{name} is left out: {kind}, and the statement is about decoders; X02 reads this model."
+            yield (
+                f"{name} is left out: {kind}, and the statement is about decoders; X02 reads this "
+                f"model."
+            )
         elif lacks:
             line = command("measure", name, what=",".join(lacks), data=folder)
             yield f"{name} is left out: it has no {listed(lacks)}. `{line}` brings it in."
         elif not row.heritage:
             line = command("set", name, "heritage=LAB", data=folder)
-            yield f"{name} is left out: the tables name no lab that trained it. `{line}` brings it in."
+            yield (
+                f"{name} is left out: the tables name no lab that trained it. `{line}` brings it "
+                f"in."
+            )
         elif row.variant == "instruct" and row.parent in used:
             yield f"{name} is left out: {row.parent}, from which it was tuned, represents it."
         elif row.seed_of:
             yield f"{name} is counted with the other seeds of {row.seed_of}."
         elif row.n_layers <= SHALLOW:
-            yield f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner block."
-        elif unstated := [label for label in FACTS if pd.isna(getattr(row, label)) or getattr(row, label) == ""]:
-            line = command("set", name, *(f"{label}={label.upper()}" for label in unstated), data=folder)
+            yield (
+                f"{name} is left out: it has {row.n_layers} blocks, none of which is an inner "
+                f"block."
+            )
+        elif unstated := [
+            label for label in FACTS if pd.isna(getattr(row, label)) or getattr(row, label) == ""
+        ]:
+            line = command(
+                "set", name, *(f"{label}={label.upper()}" for label in unstated), data=folder
+            )
             are = "is" if len(unstated) == 1 else "are"
-            yield f"{name} is left out: its {listed(unstated)} {are} not stated. `{line}` brings it in."
+            yield (
+                f"{name} is left out: its {listed(unstated)} {are} not stated. `{line}` brings it "
+                f"in."
+            )
         else:
             bases = ", or the question is of base models alone" if row.variant == "instruct" else ""
             lacking = f"it has no rows of the quantity in question{bases}"
@@ -295,15 +369,20 @@ def own_models_missing(claim: str, measures: Sequence[str], used: Collection[str
 
 
 def noise(question: Question, used: Collection[str], evidence: Evidence) -> tuple[str, ...]:
-    """How much of the variance of a gain the causes can have at most, where there are models of several seeds."""
+    """How much of the variance of a gain the causes can have at most, where there are models of
+    several seeds."""
     gain = getattr(question.over, "column", GAIN)
     gain = gain if gain in GAINS else GAIN
-    rows = of_last_revision(evidence.table("features").dropna(subset=gain), "model_id").drop_duplicates("model_id")
+    rows = of_last_revision(
+        evidence.table("features").dropna(subset=gain), "model_id"
+    ).drop_duplicates("model_id")
     of_seeds = seed_noise(rows[rows["model_id"].isin(used) | rows["seed_of"].isin(used)], gain)
     if of_seeds is None:
         return ()
     share = with_interval(of_seeds.ceiling, of_seeds.lower, of_seeds.upper)
     return (
-        f"{SETS[evidence.name].capitalize()}: seeds alone change the {gain.replace('_', ' ')} by a factor of "
-        f"{np.exp(of_seeds.sd):.2f} (SD), so lab, shape and size together explain at most {share} of its log variance.",
+        f"{SETS[evidence.name].capitalize()}: seeds alone change the {gain.replace('_', ' ')} by a "
+        f"factor of "
+        f"{np.exp(of_seeds.sd):.2f} (SD), so lab, shape and size together explain at most {share} "
+        f"of its log variance.",
     )

@@ -1,4 +1,5 @@
-"""What an analysis returns: named numbers, the rows behind them, a fit; no verdict and no sentence."""
+"""What an analysis returns: named numbers, the rows behind them, a fit; no verdict and no
+sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from operator import attrgetter
 from typing import ClassVar
 
 SURE = 0.95
-"""A posterior probability at or above this supports a statement; at or below 1 − SURE it counts against it."""
+"""A posterior probability at or above this supports a statement; at or below 1 − SURE it counts
+against it."""
 
 
 class Verdict(StrEnum):
@@ -71,7 +73,8 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def if_probable(probability: float, sure: float = SURE) -> Verdict:
-    """Supported if the probability is at least `sure`, not supported if at most 1 − `sure`, otherwise open."""
+    """Supported if the probability is at least `sure`, not supported if at most 1 − `sure`,
+    otherwise open."""
     return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN
 
 
@@ -86,15 +89,27 @@ class Estimate:
     """Kind and level of the interval: `95% t interval over prompts`."""
     p: float | None = None
     p_kind: str = "p-value"
-    """`p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted over the claims on the index; or
-    what the probability is."""
+    """`p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted over the claims
+    on the index; or what the probability is."""
 
     @classmethod
     def of(
-        cls, estimate: estimates.ClassicalEstimate, interval: str = "", p: float | None = None, p_kind: str = "p-value"
+        cls,
+        estimate: estimates.ClassicalEstimate,
+        interval: str = "",
+        p: float | None = None,
+        p_kind: str = "p-value",
     ) -> Estimate:
-        """What a classical test found; `interval`: its kind and level where they are not its own at 95%."""
-        return cls(estimate.estimate, estimate.lower, estimate.upper, interval or f"95% {estimate.interval}", p, p_kind)
+        """What a classical test found; `interval`: its kind and level where they are not its own at
+        95%."""
+        return cls(
+            estimate.estimate,
+            estimate.lower,
+            estimate.upper,
+            interval or f"95% {estimate.interval}",
+            p,
+            p_kind,
+        )
 
     @property
     def estimate(self) -> float | None:
@@ -104,7 +119,8 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Audit:
-    """Figures that a study prints and the same recomputed, by name; a name in `published` alone could not be.
+    """Figures that a study prints and the same recomputed, by name; a name in `published` alone
+    could not be.
 
     A name that ends in `<` or `>` is a bound ("Fisher p <": 0.001).
     """
@@ -115,17 +131,20 @@ class Audit:
 
 @dataclass(frozen=True)
 class Inference:
-    """What accompanies the test of a result: a fit, what the rule asks of it, and what the page shows of it."""
+    """What accompanies the test of a result: a fit, what the rule asks of it, and what the page
+    shows of it."""
 
     fit: Fit | None = None
     later: Callable[[], Fit] | None = None
-    """Makes the fit, in its place where PyMC alone can draw it: a report draws it where asked to (`--draw`)."""
+    """Makes the fit, in its place where PyMC alone can draw it: a report draws it where asked to
+    (`--draw`)."""
     tables: Mapping[str, pd.DataFrame] | tuple[str, ...] = ()
     """Tables of the fit to show: names of its own, or titles with tables."""
     panels: tuple[Panel, ...] = ()
     """Figures of the fit in addition to those that every fit has."""
     statements: Mapping[str, Statement] = field(default_factory=dict)
-    """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that refits answer too."""
+    """What a rule asks the fit beyond its own `statements`: functions of its quantities, so that
+    refits answer too."""
     model: str = ""
     """What was fitted to what, in one sentence; empty: the template's."""
 
@@ -140,11 +159,19 @@ class Inference:
         """
         fit = self.fit
         if statement in self.statements:
-            return float(truth_of(self.statements[statement], fit.quantities if fit is not None else {}).mean())
+            return float(
+                truth_of(
+                    self.statements[statement], fit.quantities if fit is not None else {}
+                ).mean()
+            )
         if fit is not None and statement in fit.probabilities:
             return float(fit.probabilities[statement])
         names = [*self.statements, *(fit.probabilities if fit is not None else ())]
-        raise DataError("a rule asks for a statement that the result lacks", got=statement, allowed="; ".join(names))
+        raise DataError(
+            "a rule asks for a statement that the result lacks",
+            got=statement,
+            allowed="; ".join(names),
+        )
 
 
 NO_FIT = Inference()
@@ -173,9 +200,16 @@ class Result:
     audit: Audit = field(default_factory=Audit)
 
     @classmethod
-    def of(cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any) -> Result:
-        """A result over a table with one row per model, which is counted with its labs (`heritage`) and shown."""
-        counts = {"n_models": len(models), "n_groups": models["heritage"].nunique(), "table": models}
+    def of(
+        cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any
+    ) -> Result:
+        """A result over a table with one row per model, which is counted with its labs (`heritage`)
+        and shown."""
+        counts = {
+            "n_models": len(models),
+            "n_groups": models["heritage"].nunique(),
+            "table": models,
+        }
         return cls(quantities=quantities or {}, **{**counts, **more})
 
     def adding(self, *, words: Mapping[str, Any] | None = None, **fields: Any) -> Result:
@@ -189,8 +223,9 @@ class Result:
         return self.quantities[name] if name else Estimate(None)
 
 
-class TooFew(Exception):  # noqa: N818 - an answer, not an error
-    """Raised by an analysis that has too few rows for an answer; the finding then needs measurement."""
+class TooFew(Exception):  # noqa: N818
+    """Raised by an analysis that has too few rows for an answer; the finding then needs
+    measurement."""
 
     def __init__(self, result: Result) -> None:
         """`result`: the counts and words of the finding."""

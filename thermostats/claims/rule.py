@@ -1,6 +1,8 @@
-"""Rules: which numbers of a result support a statement and which count against it, written once and read by people.
+"""Rules: which numbers of a result support a statement and which count against it, written once and
+read by people.
 
-A rule is a condition for "supported" and one for "not supported", and whatever meets neither is inconclusive.
+A rule is a condition for "supported" and one for "not supported", and whatever meets neither is
+inconclusive.
 
     Above("heritage − geometry", 0) & Above("geometry − scale", 0)
     Decide((V("r") < 0) & (V("r").p <= 0.05), V("r").lower > -0.3)
@@ -17,7 +19,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.condition import ALPHA, NEAR, NEVER, Condition, Each, Gate, Levels, Some, Truth, V
+from thermostats.claims.condition import (
+    ALPHA,
+    NEAR,
+    NEVER,
+    Condition,
+    Each,
+    Gate,
+    Levels,
+    Some,
+    Truth,
+    V,
+)
 from thermostats.claims.result import (
     AGAINST,
     OPEN,
@@ -67,14 +80,22 @@ class Decide:
     supported: Condition
     against: Condition
     divided: Condition = NEVER
-    """Where it holds, an inconclusive answer hangs on how columns are put into blocks (`Reason.CODING`)."""
+    """Where it holds, an inconclusive answer hangs on how columns are put into blocks
+    (`Reason.CODING`)."""
 
     def verdict(self, result: Result) -> Verdict:
         """What the result says by this rule: by the first condition that holds."""
-        return SUPPORTED if self.supported.holds(result) else AGAINST if self.against.holds(result) else OPEN
+        return (
+            SUPPORTED
+            if self.supported.holds(result)
+            else AGAINST
+            if self.against.holds(result)
+            else OPEN
+        )
 
     def level(self, result: Result, verdict: Verdict) -> Levels:
-        """Attained level of one side: the smallest nominal level at which the rule would give it."""
+        """Attained level of one side: the smallest nominal level at which the rule would give
+        it."""
         return self.side(verdict).attained(result)
 
     def side(self, verdict: Verdict) -> Condition:
@@ -82,14 +103,19 @@ class Decide:
         return self.supported if verdict == SUPPORTED else self.against
 
     def nearly(self) -> Decide:
-        """The rule by conditions that are nearly its own: the side to which an open verdict leans."""
+        """The rule by conditions that are nearly its own: the side to which an open verdict
+        leans."""
         return replace(self, supported=self.supported.nearly(), against=self.against.nearly())
 
     def words(self) -> str:
         """Both conditions; one that nothing meets is left out."""
         sides = (("supported", self.supported), ("not supported", self.against))
         text = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
-        text += f"; else {Reason.CODING} where {self.divided.words}" if self.divided is not NEVER else ""
+        text += (
+            f"; else {Reason.CODING} where {self.divided.words}"
+            if self.divided is not NEVER
+            else ""
+        )
         return text or "inconclusive whatever it shows"
 
     def brief(self) -> list[str]:
@@ -100,11 +126,13 @@ class Decide:
         return [*sentences, divided] if self.divided is not NEVER else sentences
 
     def __and__(self, other: Decide) -> Decide:
-        """The rule that both rules must be met: supported where both support, against where either does."""
+        """The rule that both rules must be met: supported where both support, against where either
+        does."""
         return Decide(self.supported & other.supported, self.against | other.against)
 
     def __or__(self, other: Decide) -> Decide:
-        """The rule that one of two must be met: supported where either supports, against where both do."""
+        """The rule that one of two must be met: supported where either supports, against where both
+        do."""
         return Decide(self.supported | other.supported, self.against & other.against)
 
 
@@ -124,7 +152,8 @@ def Within(name: str, low: float, high: float) -> Decide:
 
 
 def EveryRow(rule: Decide, table: str = "rows") -> Decide:
-    """A rule that every row of a table must meet: one row against it decides, and support needs all rows."""
+    """A rule that every row of a table must meet: one row against it decides, and support needs all
+    rows."""
     return Decide(Each(table, rule.supported), Some(table, rule.against))
 
 
@@ -135,22 +164,27 @@ ACCIDENTS = 1
 def Always(counterexamples: str, enough: Condition, clear: str = "") -> Decide:
     """A statement about every unit: supported where none is against it and there is enough for it.
 
-    Not supported where more than `ACCIDENTS` units are against it, beyond their errors of measurement where those are
-    known (`clear`, a quantity of its own where some are against it that are not clear). One alone leaves it open. What
-    some units do is a fact about them, so neither count says anything of a large sample.
+    Not supported where more than `ACCIDENTS` units are against it, beyond their errors of
+    measurement where those are known (`clear`, a quantity of its own where some are against it that
+    are not clear). One alone leaves it open. What some units do is a fact about them, so neither
+    count says anything of a large sample.
     """
-    return Decide(Gate(V(counterexamples) <= 0) & enough, Gate(V(clear or counterexamples) > ACCIDENTS))
+    return Decide(
+        Gate(V(counterexamples) <= 0) & enough, Gate(V(clear or counterexamples) > ACCIDENTS)
+    )
 
 
 def Sometimes(instances: str, enough: Condition) -> Decide:
-    """That something can happen, the contrary of `Always`: supported where more than `ACCIDENTS` units show it."""
+    """That something can happen, the contrary of `Always`: supported where more than `ACCIDENTS`
+    units show it."""
     always = Always(instances, enough)
     return Decide(always.against, always.supported)
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A minimum number of models and groups (labs, recipes); with fewer the statement needs measurement."""
+    """A minimum number of models and groups (labs, recipes); with fewer the statement needs
+    measurement."""
 
     models: int = 0
     groups: int = 0
@@ -164,16 +198,24 @@ class AtLeast:
         return SUPPORTED if enough else UNMEASURED
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
-        """Rows of models, handed on where they are enough, models and groups counted; raises TooFew where not."""
-        counted = Result(n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words)
+        """Rows of models, handed on where they are enough, models and groups counted; raises TooFew
+        where not."""
+        counted = Result(
+            n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words
+        )
         if self.verdict(counted) == UNMEASURED:
             raise TooFew(counted)
         return rows
 
     def words(self) -> str:
         """How many are needed."""
-        counts = [plural(n, noun) for n, noun in ((self.models, "model"), (self.groups, "group")) if n]
-        return f"needs at least {listed([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
+        counts = [
+            plural(n, noun) for n, noun in ((self.models, "model"), (self.groups, "group")) if n
+        ]
+        return (
+            f"needs at least "
+            f"{listed([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
+        )
 
     def brief(self) -> list[str]:
         """The same as a sentence."""
@@ -184,9 +226,9 @@ class AtLeast:
 class Posterior:
     """A statement by its posterior probability.
 
-    `draws` is the statement as a condition on the fit's quantities, draw by draw; without it the result's `statements`
-    or those of the fit know it, or its `probabilities`. `refuted` is a condition that speaks against whatever the
-    posterior says, such as a clear counterexample.
+    `draws` is the statement as a condition on the fit's quantities, draw by draw; without it the
+    result's `statements` or those of the fit know it, or its `probabilities`. `refuted` is a
+    condition that speaks against whatever the posterior says, such as a clear counterexample.
     """
 
     statement: str
@@ -195,8 +237,10 @@ class Posterior:
     refuted: Condition = NEVER
 
     def statements_of(self, result: Result) -> Mapping[str, Statement]:
-        """The statement as every check is asked it, by what it says; none where the fit knows its probability alone."""
-        statement, fit = self.statement, result.inference.fit
+        """The statement as every check is asked it, by what it says; none where the fit knows its
+        probability alone."""
+        statement = self.statement
+        fit = result.inference.fit
         statements = {**(fit.statements if fit is not None else {}), **result.inference.statements}
         statements |= {statement: self.draws.truth} if self.draws is not None else {}
         return {statement: statements[statement]} if statement in statements else {}
@@ -206,12 +250,17 @@ class Posterior:
         if result.inference.fit is None:
             return None
         drawn = result.inference.fit.quantities
-        return next((truth_of(statement, drawn) for statement in self.statements_of(result).values()), None)
+        return next(
+            (truth_of(statement, drawn) for statement in self.statements_of(result).values()), None
+        )
 
     def probability(self, result: Result) -> float:
-        """Posterior probability of the statement; raises DataError where neither result nor fit knows it."""
+        """Posterior probability of the statement; raises DataError where neither result nor fit
+        knows it."""
         truth = self.truth(result)
-        return result.inference.probability(self.statement) if truth is None else float(truth.mean())
+        return (
+            result.inference.probability(self.statement) if truth is None else float(truth.mean())
+        )
 
     def verdict(self, result: Result) -> Verdict:
         """By the probability alone; whether its checks let it count is judged apart."""
@@ -237,8 +286,13 @@ class Posterior:
     def words(self) -> str:
         """The rule in words: both limits of the probability."""
         refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
-        limits = f"at least {declared(self.sure)}, not supported where it is at most {declared(1 - self.sure)}"
-        return (refuted if self.refuted is not NEVER else "") + f"supported where P({self.statement}) is {limits}"
+        limits = (
+            f"at least {declared(self.sure)}, not supported where it is at most "
+            f"{declared(1 - self.sure)}"
+        )
+        return (
+            refuted if self.refuted is not NEVER else ""
+        ) + f"supported where P({self.statement}) is {limits}"
 
     def brief(self) -> list[str]:
         """The same as a sentence."""
@@ -248,7 +302,8 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Given:
-    """A rule that applies only where a condition holds; elsewhere there is too little data for it."""
+    """A rule that applies only where a condition holds; elsewhere there is too little data for
+    it."""
 
     enough: Condition
     rule: Decide
@@ -270,11 +325,13 @@ class Given:
         return self.rule.side(verdict)
 
     def nearly(self) -> Decide:
-        """What it applies is nearly met; there is enough data without a unit where there is with it."""
+        """What it applies is nearly met; there is enough data without a unit where there is with
+        it."""
         return self.rule.nearly()
 
     def words(self) -> str:
-        """The rule in words: when there is too little data, and what decides where there is enough."""
+        """The rule in words: when there is too little data, and what decides where there is
+        enough."""
         return f"too little data unless {self.enough.words}; {self.rule.words()}"
 
     def brief(self) -> list[str]:
@@ -283,10 +340,18 @@ class Given:
 
 
 Rule = Decide | Posterior | Given
-"""What decides on a result (`verdict`, `level`), states itself (`words`) and knows what is nearly enough (`nearly`)."""
+"""What decides on a result (`verdict`, `level`), states itself (`words`) and knows what is nearly
+enough (`nearly`)."""
 
 
 def without_level(rule: Rule) -> str:
     """Words of the first side that has no attained level; empty where every side has one."""
     sides = {} if isinstance(rule, Posterior) else {v: rule.side(v) for v in (SUPPORTED, AGAINST)}
-    return next((f"“{verdict}” where {side.words}" for verdict, side in sides.items() if side.level is None), "")
+    return next(
+        (
+            f"“{verdict}” where {side.words}"
+            for verdict, side in sides.items()
+            if side.level is None
+        ),
+        "",
+    )

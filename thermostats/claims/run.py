@@ -1,4 +1,5 @@
-"""Run analyses and pages side by side and draw their figures; a failure becomes text that names the place."""
+"""Run analyses and pages side by side and draw their figures; a failure becomes text that names the
+place."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ from thermostats.tables.model_rows import own_ids
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import NURSERY, OURS
 
-BEGIN = "a store created by thermostats includes them: name a new folder with --data to measure or join"
+BEGIN = (
+    "a store created by thermostats includes them: name a new folder with --data to measure or join"
+)
 
 
 @dataclass(frozen=True)
@@ -87,11 +90,13 @@ def run_all(
     anew: bool = False,
     together: Iterable[Sequence[str]] = (),
 ) -> Iterator[tuple[str, Run]]:
-    """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the other.
+    """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the
+    other.
 
-    jobs: scripts by claim; for a page about all claims its module, which has a function `files(tables)`. keys: SHA-256
-    by job of all that it depends on but rows; what has none is made anew and not kept. anew: so is all, and it is kept.
-    together: jobs that one process runs after one another, since they compile the same; their results come together.
+    jobs: scripts by claim; for a page about all claims its module, which has a function
+    `files(tables)`. keys: SHA-256 by job of all that it depends on but rows; what has none is made
+    anew and not kept. anew: so is all, and it is kept. together: jobs that one process runs after
+    one another, since they compile the same; their results come together.
     """
     keys = keys or {}
     cores = cores_there_are()
@@ -104,7 +109,9 @@ def run_all(
     share = str(max(1, cores // count))
     with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
         futures: dict[Future[list[Run]], Sequence[str]] = {
-            pool.submit(_run_beside, [(jobs[name], keys.get(name, "")) for name in names], data, anew): names
+            pool.submit(
+                _run_beside, [(jobs[name], keys.get(name, "")) for name in names], data, anew
+            ): names
             for names in _in_order(jobs, together)
         }
         try:
@@ -129,7 +136,8 @@ def _in_order(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tu
 
 
 def _run_beside(jobs: Sequence[tuple[Path | str, str]], data: Path, anew: bool) -> list[Run]:
-    """Run jobs, each with its key, in a process of the pool, which loads the tables once for all that it runs."""
+    """Run jobs, each with its key, in a process of the pool, which loads the tables once for all
+    that it runs."""
     return [run_one(job, data, _tables(data).fork(), key, anew=anew) for job, key in jobs]
 
 
@@ -143,12 +151,23 @@ def _die_quietly() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def run_one(job: Path | str, data: Path, tables: Evidence | None = None, key: str = "", *, anew: bool = False) -> Run:
+def run_one(
+    job: Path | str,
+    data: Path,
+    tables: Evidence | None = None,
+    key: str = "",
+    *,
+    anew: bool = False,
+) -> Run:
     """Run one analysis, or make one page; whatever it raises is in `error` of the result."""
     started = time.perf_counter()
     try:
         tables = tables or Evidence(data)
-        run = _page(job, tables, key, anew) if isinstance(job, str) else _analysis(job, tables, data, key, anew)
+        run = (
+            _page(job, tables, key, anew)
+            if isinstance(job, str)
+            else _analysis(job, tables, data, key, anew)
+        )
     except (Exception, SystemExit) as error:
         file = sys.modules[job].__file__ if isinstance(job, str) and job in sys.modules else job
         run = Run(None, error=_words(error, Path(str(file))))
@@ -169,14 +188,17 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) ->
         claim = _claim_of(module, path)
         store = Stored(claim.id, key, anew=anew)
         findings = claim.judge(tables, store)
-        if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(findings):
+        if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(
+            findings
+        ):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
         store.write()
         made = tuple(store.made[finding.id, finding.sample.evidence] for finding in findings)
         return Run(claim.stated(), made, dict(sorted(tables.selections.items())))
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
-        words, near = _words(error, path), _nearest(error, tables.columns())
+        words = _words(error, path)
+        near = _nearest(error, tables.columns())
         claim = claim.stated() if claim else None
         if not published and not near and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{words} {data} has no published tables; {BEGIN}")
@@ -203,9 +225,13 @@ def _claim_of(module: ModuleType, path: Path) -> Claim:
     claim = getattr(module, "CLAIM", None)
     expected = path.name[:3].upper()
     if not isinstance(claim, Claim):
-        raise DataError("an analysis must define CLAIM", where=path.name, allowed="CLAIM = Claim.read(__file__)")
+        raise DataError(
+            "an analysis must define CLAIM", where=path.name, allowed="CLAIM = Claim.read(__file__)"
+        )
     if claim.id != expected:
-        raise DataError("an analysis is named after its claim", where=path.name, got=claim.id, allowed=expected)
+        raise DataError(
+            "an analysis is named after its claim", where=path.name, got=claim.id, allowed=expected
+        )
     return claim
 
 
@@ -237,10 +263,11 @@ COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
 
 
 def claims_table(analyses: str | Path | None = None) -> pd.DataFrame:
-    """Every claim of a folder of analyses, by default those that ship: id, title, what is said, rows it reads, script.
+    """Every claim of a folder of analyses, by default those that ship: id, title, what is said,
+    rows it reads, script.
 
-    `thermostats.findings(id)` has the verdicts of the last report, `thermostats.report(id)` makes them. Raises
-    UsageError where the folder has no claims.
+    `thermostats.findings(id)` has the verdicts of the last report, `thermostats.report(id)` makes
+    them. Raises UsageError where the folder has no claims.
     """
     folder = shipped("analyses") if analyses is None else Path(analyses)
     rows = []
@@ -259,7 +286,8 @@ BYTES, PROCESS = 4, 600 * 2**20
 PROMPTS, TOKENS = "core", 12
 """Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
 LATER = {READ: "gains", BALANCED: "weights"}
-"""What rows of older versions lack, so that the model is measured again, and the kind of measurement that has it."""
+"""What rows of older versions lack, so that the model is measured again, and the kind of
+measurement that has it."""
 PRODUCT = 1024
 """Size of the matrix product by which the machine is timed."""
 
@@ -288,21 +316,28 @@ class Needs:
     claim: str
     title: str
     sets: tuple[dict[str, Any], ...]
-    """How far each set of evidence carries a question: finding, evidence, verdict, models, groups, and where it has no
-    verdict what it `needs`, with how many models its rule has a power of 0.8."""
+    """How far each set of evidence carries a question: finding, evidence, verdict, models, groups,
+    and where it has no verdict what it `needs`, with how many models its rule has a power of
+    0.8."""
     models: tuple[Lacking, ...]
     commands: tuple[str, ...]
     """Lines that bring the models in, the user's own first."""
 
 
 def needs(claim: Claim, data: str | Path | None = None) -> Needs:
-    """What the questions of a claim still need, computed from the rows at hand; nothing is downloaded.
+    """What the questions of a claim still need, computed from the rows at hand; nothing is
+    downloaded.
 
-    Models are those of published rows, the user's own, and those that an older version measured without what the claim
-    reads now. A claim of mathematics has none.
+    Models are those of published rows, the user's own, and those that an older version measured
+    without what the claim reads now. A claim of mathematics has none.
     """
     evidence = Evidence(data)
-    views = [(question, name) for question in claim.questions if question.views for name in question.views.sets]
+    views = [
+        (question, name)
+        for question in claim.questions
+        if question.views
+        for name in question.views.sets
+    ]
     sets = tuple(_carried(question, evidence.named(name)) for question, name in views)
     models = _lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
     return Needs(claim.id, claim.title, sets, models, _commands(claim.basis.measures, models, data))
@@ -328,14 +363,19 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
     older = unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
     older = older[older["lacks"].map(LATER).isin(measures)]
-    again = older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
+    again = (
+        older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
+    )
     asked = models["model_id"].isin(published | yours | set(again))
     models = models[asked & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
-    tokens, rate = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS)), _rate()
+    tokens = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS))
+    rate = _rate()
     lacking = []
     for row in models.sort_values("n_params").itertuples():
-        lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (not row.heritage)
+        lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (
+            not row.heritage
+        )
         lacks += again.get(row.model_id, ())
         n = float(row.n_params) if pd.notna(row.n_params) else np.nan
         if lacks:
@@ -345,7 +385,8 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
 
 
 def _rate() -> float:
-    """Floating-point operations a second of this machine, by the fastest of three matrix products."""
+    """Floating-point operations a second of this machine, by the fastest of three matrix
+    products."""
     a = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
     took = []
     for _ in range(3):
@@ -355,7 +396,9 @@ def _rate() -> float:
     return 2 * PRODUCT**3 / min(took)
 
 
-def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Path | None) -> tuple[str, ...]:
+def _commands(
+    measures: Sequence[str], models: Sequence[Lacking], data: str | Path | None
+) -> tuple[str, ...]:
     folder = "mine" if data is None else data
     labless = [model.model_id for model in models if "lab" in model.lacks]
     lines = [command("set", name, "heritage=LAB", data=folder) for name in labless]
@@ -363,5 +406,7 @@ def _commands(measures: Sequence[str], models: Sequence[Lacking], data: str | Pa
     if named:
         lines.append(command("measure", *named, what=",".join(measures), data=folder))
     if again := [model.model_id for model in models if not set(LATER).isdisjoint(model.lacks)]:
-        lines.append(command("measure", *again, what="weights,gains", set="older=again", data=folder))
+        lines.append(
+            command("measure", *again, what="weights,gains", set="older=again", data=folder)
+        )
     return tuple(lines)

@@ -1,4 +1,5 @@
-"""The tree of descent of a set of evidence and what models have from their ancestors, rows remembered as all are."""
+"""The tree of descent of a set of evidence and what models have from their ancestors, rows
+remembered as all are."""
 
 from __future__ import annotations
 
@@ -31,25 +32,29 @@ CARRIED = ("tokenizer", "corpus")
 def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:
     """Root, labs, families, parents and the models of rows with model_id, heritage and family.
 
-    Parents are those of the tables; a model that the tables lack hangs on the lab and family of its row.
+    Parents are those of the tables; a model that the tables lack hangs on the lab and family of its
+    row.
     """
     lineage = joined(evidence.table("models"), evidence.table("lineage"))
-    lacking = rows.loc[~rows["model_id"].isin(lineage["model_id"]), ["model_id", "heritage", "family"]]
+    lacking = rows.loc[
+        ~rows["model_id"].isin(lineage["model_id"]), ["model_id", "heritage", "family"]
+    ]
     if len(lacking):
         lineage = pd.concat([lineage, lacking.assign(parent="", kind="")], ignore_index=True)
     return grown(lineage).keep(rows["model_id"])
 
 
 def covariance_of(evidence: Evidence, rows: pd.DataFrame) -> Array:
-    """K of the models of rows, in their order: the path from the root that two share, the highest model at 1."""
+    """K of the models of rows, in their order: the path from the root that two share, the highest
+    model at 1."""
     return tree_of(evidence, rows).covariance(list(rows["model_id"]))
 
 
 def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
     """What models have from their ancestors by weights: tokenizer, corpus, a row a model.
 
-    tokenizer, corpus: of the nearest that states it, as tuning keeps the tokenizer and most of what training has left,
-    empty where none does.
+    tokenizer, corpus: of the nearest that states it, as tuning keeps the tokenizer and most of what
+    training has left, empty where none does.
     """
     table = evidence.table("lineage").drop_duplicates("model_id").set_index("model_id")
     facts = {name: table[name].fillna("").to_dict() for name in ("parent", *CARRIED)}
@@ -58,11 +63,14 @@ def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
         line = [model]
         while (parent := facts["parent"].get(line[-1], "")) and parent not in line:
             line.append(parent)
-        rows.append([next(filter(None, (facts[name].get(each) for each in line)), "") for name in CARRIED])
+        rows.append(
+            [next(filter(None, (facts[name].get(each) for each in line)), "") for name in CARRIED]
+        )
     return pd.DataFrame(rows, columns=list(CARRIED), dtype=object)
 
 
-GAIN, LAB = "gain", "lab"
+GAIN = "gain"
+LAB = "lab"
 FILE = Path(__file__).with_name("causes.toml")
 HARDLY = 0.5
 """Share of its variance left given the lab below which a cause is named as the lab's rival."""
@@ -72,7 +80,8 @@ LOGS = ("n_params", "n_layers", "rho", "vocab_size", "d_embed")
 
 @dataclass(frozen=True)
 class Causes:
-    """The graph, and of every node its words, its place in the drawing and the columns that measure it."""
+    """The graph, and of every node its words, its place in the drawing and the columns that measure
+    it."""
 
     graph: CausalGraph
     nodes: dict[str, dict[str, Any]]
@@ -91,31 +100,45 @@ class Causes:
     @cached_property
     def adjusting(self) -> dict[str, list[frozenset[str]]]:
         """Of every cause of the gain its smallest back-door sets of measured causes."""
-        return {name: self.graph.back_door(name, GAIN, self.measured) for name in self.nodes if name != GAIN}
+        return {
+            name: self.graph.back_door(name, GAIN, self.measured)
+            for name in self.nodes
+            if name != GAIN
+        }
 
 
 @cache
 def declared() -> Causes:
     """The graph of the file."""
     file = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    why = {(cause, effect): reason for effect, reasons in file["arrows"].items() for cause, reason in reasons.items()}
+    why = {
+        (cause, effect): reason
+        for effect, reasons in file["arrows"].items()
+        for cause, reason in reasons.items()
+    }
     return Causes(graph=CausalGraph.of(why), nodes=file["nodes"], why=why)
 
 
 def adjustments(causes: Causes) -> pd.DataFrame:
-    """Of every cause of the gain its smallest back-door sets of measured causes: what has to be held fixed."""
+    """Of every cause of the gain its smallest back-door sets of measured causes: what has to be
+    held fixed."""
     rows = []
     for name, sets in causes.adjusting.items():
-        what = "; or ".join(causes.words(each) or "nothing" for each in sets) or "not all of it is measured"
+        what = (
+            "; or ".join(causes.words(each) or "nothing" for each in sets)
+            or "not all of it is measured"
+        )
         rows.append((causes.nodes[name]["words"], what, name in causes.measured))
     return pd.DataFrame(rows, columns=["cause of the gain", "hold fixed", "measured"])
 
 
 def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
-    """Of every measured cause what is left of it once its smallest back-door set is held fixed, in rows of models.
+    """Of every measured cause what is left of it once its smallest back-door set is held fixed, in
+    rows of models.
 
-    left: share of its variance, by least squares with the degrees of freedom counted; 0 where the set determines it.
-    labs_where_it_varies, models_there: labs with two values or more, which alone separate it from the lab.
+    left: share of its variance, by least squares with the degrees of freedom counted; 0 where the
+    set determines it. labs_where_it_varies, models_there: labs with two values or more, which alone
+    separate it from the lab.
     """
     parts = []
     for name in causes.measured:
@@ -126,35 +149,55 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
         labs, models = varies(rows, causes.nodes[name]["columns"], "heritage")
         share, n = variance_left(cause, fixed)
         parts.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
-    columns = ["cause of the gain", "held fixed", "models", "left", "labs where it varies", "models there"]
+    columns = [
+        "cause of the gain",
+        "held fixed",
+        "models",
+        "left",
+        "labs where it varies",
+        "models there",
+    ]
     return pd.DataFrame(parts, columns=columns)
 
 
 def go_together(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of what models may inherit the gain with, two by two, how nearly it is one thing: rows of `shared_pairs`.
+    """Of what models may inherit the gain with, two by two, how nearly it is one thing: rows of
+    `shared_pairs`.
 
     rows: of models, with heritage, family, tokenizer, corpus. A family is one of its lab.
     """
-    lab, family = rows["heritage"].astype("str"), rows["family"].astype("str").where(rows["family"].notna(), "")
+    lab = rows["heritage"].astype("str")
+    family = rows["family"].astype("str").where(rows["family"].notna(), "")
     facts = {"lab": lab, "family": (lab + " / " + family).mask(family == "")}
     return shared_pairs(pd.DataFrame(facts | {name: rows[name] for name in CARRIED}))
 
 
 def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Causes that these models can hardly separate from the lab: rows of `separation`, cause, held_fixed, left, labs.
+    """Causes that these models can hardly separate from the lab: rows of `separation`, cause,
+    held_fixed, left, labs.
 
-    They have the lab in their back-door set, vary within one lab at most, and less than half of them is left.
+    They have the lab in their back-door set, vary within one lab at most, and less than half of
+    them is left.
     """
-    columns = {"cause of the gain": "cause", "held fixed": "held_fixed", "labs where it varies": "labs"}
+    columns = {
+        "cause of the gain": "cause",
+        "held fixed": "held_fixed",
+        "labs where it varies": "labs",
+    }
     table = separation(declared(), rows).rename(columns=columns)
-    with_lab = table["held_fixed"].str.split(", ").map(lambda words: declared().nodes[LAB]["words"] in words)
+    with_lab = (
+        table["held_fixed"]
+        .str.split(", ")
+        .map(lambda words: declared().nodes[LAB]["words"] in words)
+    )
     table = table[with_lab & (table["labs"] <= 1) & (table["left"] < HARDLY)]
     rivals: list[dict[str, Any]] = table[["cause", "held_fixed", "left", "labs"]].to_dict("records")
     return rivals
 
 
 def _columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Columns of some nodes: numbers, some as logarithms, and texts; a text that is empty is not stated."""
+    """Columns of some nodes: numbers, some as logarithms, and texts; a text that is empty is not
+    stated."""
     columns = [column for name in names for column in causes.nodes[name]["columns"]]
     by_cause = {}
     for column in columns:
@@ -170,7 +213,8 @@ def _columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> pd.Dat
 
 TITLES = {
     "orders": "orders of the blocks",
-    "labs": "labs: P(dampens) of the mean of these models, of the lab's population of models, and of its next model",
+    "labs": "labs: P(dampens) of the mean of these models, of the lab's population of models, and "
+    "of its next model",
     "superpopulation": "standard deviation over all labs there could be, which decides nothing",
     "classical": "classical counterparts",
     "dominance": "dominance and its permutation null",
@@ -186,7 +230,9 @@ def tables_of(fit: Fit, names: Iterable[str]) -> dict[str, pd.DataFrame]:
 def variance_shares(fit: Fit) -> Panel:
     """Shares of the blocks."""
     caption = "Posterior share of every block in the variance over models, with its prior mean."
-    return Panel(name="variance-shares", draw=lambda axes: fit.plot("shares", axes), caption=caption)
+    return Panel(
+        name="variance-shares", draw=lambda axes: fit.plot("shares", axes), caption=caption
+    )
 
 
 def orders(fit: Fit) -> Panel:
@@ -196,14 +242,19 @@ def orders(fit: Fit) -> Panel:
     return Panel(
         name="orders",
         draw=lambda axes: fit.plot("orders", axes),
-        caption=f"Posterior and prior probability of every order. P({row['statement']}) = {number(row['probability'])} "
-        f"against {number(row['prior'])} before the data, a Bayes factor of {number(row['bayes_factor'])}.",
+        caption=f"Posterior and prior probability of every order. P({row['statement']}) = "
+        f"{number(row['probability'])} "
+        f"against {number(row['prior'])} before the data, a Bayes factor of "
+        f"{number(row['bayes_factor'])}.",
     )
 
 
 def labs(fit: Fit) -> Panel:
     """Effects of labs."""
-    caption = "Effect of every lab on the log gain, partially pooled, with P(the mean of these models dampens)."
+    caption = (
+        "Effect of every lab on the log gain, partially pooled, with P(the mean of these models "
+        "dampens)."
+    )
     return Panel(name="labs", draw=lambda axes: fit.plot("labs", axes), caption=caption)
 
 
@@ -215,12 +266,21 @@ def left_out_panel(fit: Fit, by: str) -> Panel:
     return Panel(
         name=f"left-out-{what}",
         draw=partial(left_out_errors, held.predictions),
-        caption=f"Every model predicted without its {what}: root mean squared error {number(held.rmse)}, the mean "
-        f"of the others {number(held.rmse_baseline)}; {held.coverage:.0%} lie in their intervals. Knowing {helped} "
+        caption=f"Every model predicted without its {what}: root mean squared error "
+        f"{number(held.rmse)}, the mean "
+        f"of the others {number(held.rmse_baseline)}; {held.coverage:.0%} lie in their intervals. "
+        f"Knowing {helped} "
         f"changes the log predictive density by {gained}.",
     )
 
 
 def panels_of(fit: Fit) -> tuple[Panel, ...]:
-    """Every panel of a heritage fit: shares, orders, labs, predictions without a model and without a lab."""
-    return (variance_shares(fit), orders(fit), labs(fit), left_out_panel(fit, "model"), left_out_panel(fit, "heritage"))
+    """Every panel of a heritage fit: shares, orders, labs, predictions without a model and without
+    a lab."""
+    return (
+        variance_shares(fit),
+        orders(fit),
+        labs(fit),
+        left_out_panel(fit, "model"),
+        left_out_panel(fit, "heritage"),
+    )

@@ -1,4 +1,5 @@
-"""What was made before, and of which rows, finding by finding: what rows make stale is decided here alone."""
+"""What was made before, and of which rows, finding by finding: what rows make stale is decided here
+alone."""
 
 from __future__ import annotations
 
@@ -35,7 +36,11 @@ def encode(value: Any) -> Any:
 
     Raises TypeError for anything else.
     """
-    plain = type(value) in (bool, int, str) or value is None or (type(value) is float and math.isfinite(value))
+    plain = (
+        type(value) in (bool, int, str)
+        or value is None
+        or (type(value) is float and math.isfinite(value))
+    )
     if plain:
         return value
     if type(value) is list:
@@ -53,20 +58,26 @@ def _form(value: Any) -> tuple[str, Any]:
     elif is_dataclass(value) and name.startswith(PACKAGE):
         held = {each.name: encode(getattr(value, each.name)) for each in fields(value)}
     elif type(value) is float:
-        name, held = "float", str(value)
+        name = "float"
+        held = str(value)
     elif isinstance(value, tuple):
-        name, held = "tuple", [encode(each) for each in value]
+        name = "tuple"
+        held = [encode(each) for each in value]
     elif isinstance(value, dict):
-        name, held = "dict", [[encode(each), encode(of)] for each, of in value.items()]
+        name = "dict"
+        held = [[encode(each), encode(of)] for each, of in value.items()]
     elif isinstance(value, bytes):
-        name, held = "bytes", base64.b64encode(value).decode()
+        name = "bytes"
+        held = base64.b64encode(value).decode()
     elif isinstance(value, pd.DataFrame):
-        name, held = "table", _parquet(value)
+        name = "table"
+        held = _parquet(value)
     elif isinstance(value, pd.Series):
         name, held = "column", [encode(value.name), _parquet(value.to_frame("0"))]
     elif isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biuf":
         content = np.ascontiguousarray(value).tobytes()
-        name, held = "array", [value.dtype.str, list(np.shape(value)), base64.b64encode(content).decode()]
+        name = "array"
+        held = [value.dtype.str, list(np.shape(value)), base64.b64encode(content).decode()]
     elif value is as_it_is:
         name = "drawn"
     else:
@@ -87,7 +98,8 @@ def decode(value: Any) -> Any:
         return value
     if value.keys() != {KIND, VALUE}:
         raise ValueError("not a record")
-    kind, held = value[KIND], value[VALUE]
+    kind = value[KIND]
+    held = value[VALUE]
     return KINDS[kind](held) if kind in KINDS else _record(kind, held)
 
 
@@ -143,12 +155,14 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 
 
 LAST = 3
-"""Versions of a finding that are kept: on the package's tables alone, and with rows of one's own."""
+"""Versions of a finding that are kept: on the package's tables alone, and with rows of one's
+own."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A finding with its figures drawn, and the SHA-256 of the rows it was made of, by selection."""
+    """A finding with its figures drawn, and the SHA-256 of the rows it was made of, by
+    selection."""
 
     finding: Finding
     figure: bytes
@@ -159,7 +173,8 @@ class Made:
 
 @dataclass(frozen=True)
 class MadePage:
-    """Files of a page about all claims by name, and the SHA-256 of the rows they were made of, by selection."""
+    """Files of a page about all claims by name, and the SHA-256 of the rows they were made of, by
+    selection."""
 
     files: dict[str, bytes]
     selections: dict[str, str]
@@ -172,7 +187,8 @@ PAGE = ("files", "")
 class Stored:
     """The findings of one claim, or the files of one page about all claims.
 
-    key: digest of all that they depend on but rows, empty where nothing is kept. anew: what was kept is not read.
+    key: digest of all that they depend on but rows, empty where nothing is kept. anew: what was
+    kept is not read.
     """
 
     def __init__(self, name: str, key: str = "", *, anew: bool = False) -> None:
@@ -182,25 +198,37 @@ class Stored:
         self.made: dict[tuple[str, str], Made] = {}
         """What this run gave, by id and set of evidence."""
         read = self.file is not None and not anew
-        self._known: dict[tuple[str, str], list[Any]] = _read(self.file, self.key) if self.file and read else {}
+        self._known: dict[tuple[str, str], list[Any]] = (
+            _read(self.file, self.key) if self.file and read else {}
+        )
         self._new = False
 
     def __call__(
-        self, name: str, evidence: Evidence, make: Callable[[Evidence], Finding], over: Sequence[Finding]
+        self,
+        name: str,
+        evidence: Evidence,
+        make: Callable[[Evidence], Finding],
+        over: Sequence[Finding],
     ) -> Finding:
-        """The finding of one question on one set, made only where its rows changed, or those of what it is over."""
+        """The finding of one question on one set, made only where its rows changed, or those of
+        what it is over."""
         made = self._fresh((name, evidence.name), evidence)
         if made is None:
             with evidence.recording() as selections:
                 finding = make(evidence)
             rests_on = (self.made[part.id, part.sample.evidence].selections for part in over)
-            made = _drawn(finding, {name: digest for each in (*rests_on, selections) for name, digest in each.items()})
+            made = _drawn(
+                finding,
+                {name: digest for each in (*rests_on, selections) for name, digest in each.items()},
+            )
         self._keep((name, evidence.name), made, evidence)
         self.made[name, evidence.name] = made
         finding_made: Finding = made.finding
         return finding_made
 
-    def page(self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]) -> dict[str, bytes]:
+    def page(
+        self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
+    ) -> dict[str, bytes]:
         """The files of a page, made only where rows that it reads changed."""
         made = self._fresh(PAGE, evidence)
         if made is None:
@@ -216,11 +244,16 @@ class Stored:
         fresh = [self._fresh(part, evidence) for part in self._known]
         if not fresh or any(made is None for made in fresh):
             return ""
-        return digest_of({name: digest for made in fresh for name, digest in made.selections.items()})
+        return digest_of(
+            {name: digest for made in fresh for name, digest in made.selections.items()}
+        )
 
     def _fresh(self, part: tuple[str, str], evidence: Evidence) -> Any:
-        """The version that was made of the rows as they are now, drawn where it is to be; None where there is none."""
-        versions = (made for made in self._known.get(part, []) if not (drawing() and _is_undrawn(made)))
+        """The version that was made of the rows as they are now, drawn where it is to be; None
+        where there is none."""
+        versions = (
+            made for made in self._known.get(part, []) if not (drawing() and _is_undrawn(made))
+        )
         return next((made for made in versions if not evidence.changed(made.selections)), None)
 
     def _keep(self, part: tuple[str, str], made: Any, evidence: Evidence) -> None:
@@ -247,7 +280,9 @@ def digest_of(selections: Mapping[str, str]) -> str:
     return hashlib.sha256(json.dumps(sorted(selections.items())).encode()).hexdigest()
 
 
-def _written(stored: Mapping[tuple[str, str], Sequence[Any]]) -> Iterator[tuple[str, str, list[Any]]]:
+def _written(
+    stored: Mapping[tuple[str, str], Sequence[Any]],
+) -> Iterator[tuple[str, str, list[Any]]]:
     """Findings as JSON; one whose tables have no form in Parquet is made again the next time."""
     for (name, evidence), versions in stored.items():
         with suppress(TypeError):
@@ -260,18 +295,25 @@ def _read(file: Path, key: str) -> dict[tuple[str, str], list[Any]]:
         content = json.loads(file.read_bytes())
         if content["key"] != key:
             return {}
-        return {(name, evidence): [decode(made) for made in each] for name, evidence, each in content["findings"]}
+        return {
+            (name, evidence): [decode(made) for made in each]
+            for name, evidence, each in content["findings"]
+        }
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError):
         return {}
 
 
 def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
-    """A finding whose figures are drawn, without the functions that drew them: those cannot leave the process."""
-    draw, posterior = finding.figure.draw, finding.posterior
+    """A finding whose figures are drawn, without the functions that drew them: those cannot leave
+    the process."""
+    draw = finding.figure.draw
+    posterior = finding.posterior
     figure = drawn(draw) if draw else b""
     panels: tuple[bytes, ...] = ()
     if isinstance(posterior, FittedModel):
         panels = tuple(drawn(panel.draw) for panel in posterior.panels)
-        posterior = replace(posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels))
+        posterior = replace(
+            posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels)
+        )
     without = replace(finding, figure=replace(finding.figure, draw=None), posterior=posterior)
     return Made(without, figure, panels, selections)

@@ -1,4 +1,5 @@
-"""What a study brings to the instrument, and the studies that are registered: the instrument names none of them."""
+"""What a study brings to the instrument, and the studies that are registered: the instrument names
+none of them."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from thermostats.errors import DataError, UsageError, did_you_mean
 from thermostats.next_steps import command
 
 GROUP = "thermostats.studies"
-"""Package whose modules are searched for each `Study`, and the entry-point group of studies installed elsewhere."""
+"""Package whose modules are searched for each `Study`, and the entry-point group of studies
+installed elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,13 @@ class InReport:
     heading: str = ""
     """Heading of its claims on the index, the first page of a report."""
     fixed: str = ""
-    """When the rules of its claims were fixed: a Jinja template that may ask whether a rule has `changed` and whether
-    a finding has a posterior, `fitted`."""
+    """When the rules of its claims were fixed: a Jinja template that may ask whether a rule has
+    `changed` and whether a finding has a posterior, `fitted`."""
     about: str = ""
     """What the index says of it, in a few sentences."""
     credit: str = ""
-    """Whose it is and under which conditions it is used, in one sentence at the foot of the index."""
+    """Whose it is and under which conditions it is used, in one sentence at the foot of the
+    index."""
 
 
 UNSAID = InReport()
@@ -52,7 +55,8 @@ UNCITED = Literature()
 
 @dataclass(frozen=True)
 class Study:
-    """One study; what it brings is named as `package.module` or `package.module:name` and imported when asked for."""
+    """One study; what it brings is named as `package.module` or `package.module:name` and imported
+    when asked for."""
 
     name: str
     title: str
@@ -63,17 +67,19 @@ class Study:
     pages: Mapping[str, str] = field(default_factory=dict)
     """Pages of the report by name: modules with a function `files(tables)`."""
     account: str = ""
-    """Module of the page that weighs claims against one another: a function `files(findings, tables)`, which returns
-    files by name, `growth.md` among them."""
+    """Module of the page that weighs claims against one another: a function `files(findings,
+    tables)`, which returns files by name, `growth.md` among them."""
     layers: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Summaries by layer for the atlas: what the estimand begins with, before the layer's number, to the quantity where
-    they are drawn and what they are instead of it, in words."""
+    """Summaries by layer for the atlas: what the estimand begins with, before the layer's number,
+    to the quantity where they are drawn and what they are instead of it, in words."""
     tables: Mapping[str, str] = field(default_factory=dict)
-    """Tables of its own that ship, by the name under which an analysis reads them: their names for `read_table`."""
+    """Tables of its own that ship, by the name under which an analysis reads them: their names for
+    `read_table`."""
     read_table: str = ""
     """Function `(name) -> DataFrame` that reads them."""
     apart: str = ""
-    """Models of its own that are no rows of the table `models`, in a sentence for pages and listings of models."""
+    """Models of its own that are no rows of the table `models`, in a sentence for pages and
+    listings of models."""
     verbs: str = ""
     """Typer application of its commands."""
 
@@ -85,10 +91,13 @@ def apart() -> list[str]:
 
 @cache
 def studies() -> dict[str, Study]:
-    """Registered studies by name: those of each module in the package's own studies, then the entry points."""
+    """Registered studies by name: those of each module in the package's own studies, then the entry
+    points."""
     folder = Path(__file__).parents[1] / "studies"
     shipped = (import_module(f"{GROUP}.{module.name}") for module in iter_modules([str(folder)]))
-    registered = [value for module in shipped for value in vars(module).values() if isinstance(value, Study)]
+    registered = [
+        value for module in shipped for value in vars(module).values() if isinstance(value, Study)
+    ]
     registered += [entry.load() for entry in entry_points(group=GROUP)]
     return {study.name: study for study in registered}
 
@@ -100,7 +109,8 @@ def study_of(claim: str) -> Study | None:
 
 
 def account_of(claims: Iterable[str]) -> str:
-    """The module of the page that weighs the claims of a study; empty where none of these is of a study with one."""
+    """The module of the page that weighs the claims of a study; empty where none of these is of a
+    study with one."""
     of_claims = filter(None, map(study_of, claims))
     return next((study.account for study in of_claims if study.account), "")
 
@@ -112,7 +122,8 @@ def named(path: str) -> Any:
 
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Variables that limit linear algebra to one thread, so that sums come in one order; read when numpy is loaded."""
+"""Variables that limit linear algebra to one thread, so that sums come in one order; read when
+numpy is loaded."""
 NAME = re.compile(r"([a-z]\d\d)_\w+\.py")
 """A letter for whose claim it is (a study's, or u: the user's), two digits, what it is about."""
 
@@ -122,7 +133,8 @@ LATER = re.compile(r"partial\(\s*(fit_\w+)")
 
 
 def by_law(paths: Mapping[str, Path]) -> list[tuple[str, ...]]:
-    """Claims whose scripts leave fits of one law for later, which compile the same model, by law."""
+    """Claims whose scripts leave fits of one law for later, which compile the same model, by
+    law."""
     laws: dict[str, list[str]] = {}
     for claim, path in paths.items():
         for law in set(LATER.findall(path.read_text(encoding="utf-8"))):
@@ -138,17 +150,24 @@ def is_own(claim: str) -> bool:
 def scripts(analyses: str | Path) -> dict[str, Path]:
     """Scripts such as `c01_depth.py` of a folder by the claim's id (`C01`), in order.
 
-    Raises UsageError where there is no such folder or no analysis in it, DataError where two are of one claim.
+    Raises UsageError where there is no such folder or no analysis in it, DataError where two are of
+    one claim.
     """
     folder = Path(analyses)
     if not folder.is_dir():
-        raise UsageError("no such folder of analyses", where=folder, next_step="name one with --analyses")
+        raise UsageError(
+            "no such folder of analyses", where=folder, next_step="name one with --analyses"
+        )
     paths: dict[str, Path] = {}
     for path in sorted(folder.glob("*.py")):
         if match := NAME.fullmatch(path.name):
             claim = match[1].upper()
             if claim in paths:
-                raise DataError(f"two analyses of claim {claim}", where=folder, got=f"{paths[claim].name}, {path.name}")
+                raise DataError(
+                    f"two analyses of claim {claim}",
+                    where=folder,
+                    got=f"{paths[claim].name}, {path.name}",
+                )
             paths[claim] = path
     if not paths:
         raise UsageError(
@@ -173,8 +192,12 @@ def chosen(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> list[str]
         shipped = "claims that ship with the package are reported without --analyses"
         other = shipped if elsewhere else "thermostats ls claims"
         padded = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
-        step = f"did you mean {padded}?" if padded in paths else did_you_mean(unknown[0], paths, other)
-        raise UsageError("no such claim", got=", ".join(unknown), allowed=", ".join(paths), next_step=step)
+        step = (
+            f"did you mean {padded}?" if padded in paths else did_you_mean(unknown[0], paths, other)
+        )
+        raise UsageError(
+            "no such claim", got=", ".join(unknown), allowed=", ".join(paths), next_step=step
+        )
     return list(dict.fromkeys(wanted))
 
 

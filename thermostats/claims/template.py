@@ -39,9 +39,10 @@
     ### notes
     - One sentence, or several; a note that comes out empty is left out.
 
-A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`); a heading of level three is a
-part of its words. Placeholders are Jinja's, and filters are the functions of `thermostats.formatting`. The rule is not
-written here, since it states itself. A section History lists how it changed.
+A heading of level two is a finding's name (`trace.trained`) or its first part (`trace`); a heading
+of level three is a part of its words. Placeholders are Jinja's, and filters are the functions of
+`thermostats.formatting`. The rule is not written here, since it states itself. A section History
+lists how it changed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,18 @@ from thermostats.errors import DataError
 from thermostats.tables.invariants import ALLOWED, effects, raw_and_read
 
 FILTERS = (
-    *("number", "figure", "relation", "chance", "listed", "plural", "range_text", "percent", "short_name", "signed"),
+    *(
+        "number",
+        "figure",
+        "relation",
+        "chance",
+        "listed",
+        "plural",
+        "range_text",
+        "percent",
+        "short_name",
+        "signed",
+    ),
     *("estimate_range", "with_interval", "declared"),
 )
 
@@ -91,11 +103,17 @@ class Template:
         title = re.match(r"# +(\S+) +(.+)\n", text)
         if title is None:
             raise DataError(
-                "the words of a claim must begin with its title", where=path.name, allowed="# C04 Heritage > …"
+                "the words of a claim must begin with its title",
+                where=path.name,
+                allowed="# C04 Heritage > …",
             )
         head, *parts = re.split(r"^## +(.+)\n", text[title.end() :], flags=re.M)
-        facts = {key.lower(): value for key, value in re.findall(r"^(\w+): *(.+)$", head, flags=re.M)}
-        sections = {name.strip(): _parts(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+        facts = {
+            key.lower(): value for key, value in re.findall(r"^(\w+): *(.+)$", head, flags=re.M)
+        }
+        sections = {
+            name.strip(): _parts(body) for name, body in zip(parts[::2], parts[1::2], strict=True)
+        }
         return cls(path, title[1], title[2].strip(), facts, sections)
 
     def text(self, name: str) -> str:
@@ -113,7 +131,9 @@ class Template:
             return filled(source, values)
         except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
             where = f"{self.path.name}, ## {finding}, ### {part}"
-            raise DataError("the words do not fit the result", where=where, got=str(error)) from error
+            raise DataError(
+                "the words do not fit the result", where=where, got=str(error)
+            ) from error
 
     def line(self, finding: str, part: str, values: Mapping[str, Any]) -> str:
         """A part as one paragraph."""
@@ -125,7 +145,9 @@ class Template:
 
     def by_verdict(self, name: str) -> dict[str, str]:
         """Sentences by verdict, from lines such as `supported: …` of a section, such as Answer."""
-        return dict(re.findall(r"^([a-z ]+): *(.+)$", self.sections.get(name, {}).get("", ""), flags=re.M))
+        return dict(
+            re.findall(r"^([a-z ]+): *(.+)$", self.sections.get(name, {}).get("", ""), flags=re.M)
+        )
 
     @property
     def history(self) -> tuple[str, ...]:
@@ -140,7 +162,9 @@ def _items(text: str) -> tuple[str, ...]:
 
 def _parts(body: str) -> dict[str, str]:
     head, *parts = re.split(r"^### +(.+)\n", body, flags=re.M)
-    return {"": head.strip()} | {name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+    return {"": head.strip()} | {
+        name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def filled(words: str, values: Mapping[str, Any]) -> str:
@@ -150,7 +174,11 @@ def filled(words: str, values: Mapping[str, Any]) -> str:
 
 def _environment() -> jinja2.Environment:
     # Markdown for people, escaped where it becomes HTML
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)  # noqa: S701
+    environment = jinja2.Environment(
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        autoescape=False,  # noqa: S701
+    )
     environment.filters |= {name: getattr(formatting, name) for name in FILTERS}
     environment.globals |= {"effects": effects, "allowed": ALLOWED, "raw_and_read": raw_and_read}
     return environment

@@ -1,7 +1,8 @@
 """Worlds in which the truth is known: a signal and errors, to judge rules by.
 
-A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing that models fit is
-used. Its signal says what is true, its errors (`claims/noise.py`) what hides it. A claim names one family of worlds:
+A world puts outcomes in the place of the measured ones, on the rows that a finding reads; nothing
+that models fit is used. Its signal says what is true, its errors (`claims/noise.py`) what hides it.
+A claim names one family of worlds:
 
 | the rule compares | worlds |
 |---|---|
@@ -18,8 +19,9 @@ used. Its signal says what is true, its errors (`claims/noise.py`) what hides it
 | the share of models where something holds | `worlds_of_share` |
 | that share among some models with the rest | `worlds_of_contrast` |
 
-A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a size and
-of nuisances (for example `studies/delia2026/hierarchy.py`). `claims/levels.py` tries a rule in all of them.
+A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a
+size and of nuisances (for example `studies/delia2026/hierarchy.py`). `claims/levels.py` tries a
+rule in all of them.
 """
 
 from __future__ import annotations
@@ -63,12 +65,16 @@ Point = Mapping[str, Any]
 """Size by name (`size`), kind of errors (`kind`) and nuisances."""
 TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
-NULL, CLAIMED = "null", "claimed"
-AR, BETWEEN, OF_PROMPTS = (0.0, LARGEST_AR), (0.0, 0.6), (0.0, 0.6)
+NULL = "null"
+CLAIMED = "claimed"
+AR = (0.0, LARGEST_AR)
+BETWEEN = (0.0, 0.6)
+OF_PROMPTS = (0.0, 0.6)
 RATIO = (1.0, LARGEST_RATIO, 1 / LARGEST_RATIO)
 MEAN = (0.0, 1.0, -1.0)
-"""Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column; share of the errors'
-variance between labs; share that a prompt has in all models; ratio of SDs at the ends of a column; the mean, see `Off`.
+"""Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column;
+share of the errors' variance between labs; share that a prompt has in all models; ratio of SDs at
+the ends of a column; the mean, see `Off`.
 """
 
 
@@ -81,7 +87,8 @@ NUISANCES = {
     "families": "{value} of the errors' variance lies between families",
     "mean": "the mean lies {value} half-widths of its interval off",
 }
-"""Nuisances in words; a family may name others (`Worlds.nuisances`), else they go by their name and value."""
+"""Nuisances in words; a family may name others (`Worlds.nuisances`), else they go by their name and
+value."""
 PERCENT = ("between", "alike", "shared", "families")
 
 
@@ -101,7 +108,9 @@ class World:
 
     def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         """Rows as measured with the outcomes of one study."""
-        return rows.assign(**{name: values[0] for name, values in self.draw(rows, Random(rng)).items()})
+        return rows.assign(
+            **{name: values[0] for name, values in self.draw(rows, Random(rng)).items()}
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,8 @@ class Worlds:
     """A family of worlds, in which a rule is tried."""
 
     make: Callable[..., World]
-    """The world of a size, a kind of errors (`kind=`) and every nuisance by the name that `box` has."""
+    """The world of a size, a kind of errors (`kind=`) and every nuisance by the name that `box`
+    has."""
     claimed: Any
     """The size that the claim states, or the smallest of interest: its power is the rule's."""
     null: Any = 0.0
@@ -122,7 +132,8 @@ class Worlds:
     """Nuisances of this family alone in words, as in `NUISANCES`."""
 
     def size(self, name: str) -> Any:
-        """A size by its name; a number as name is the part of the way from the null to what is claimed."""
+        """A size by its name; a number as name is the part of the way from the null to what is
+        claimed."""
         named = {NULL: self.null, CLAIMED: self.claimed, **self.others}
         return named[name] if name in named else _along(self.null, self.claimed, float(name))
 
@@ -138,8 +149,10 @@ class Worlds:
 
     def in_words(self, **nuisances: float) -> str:
         """Nuisances that are not at rest, in words."""
-        errors, parts = self.at().errors, []
-        column, groups = column_words(getattr(errors, "along", "")), groups_of(getattr(errors, "group", ""))
+        errors = self.at().errors
+        parts = []
+        column = column_words(getattr(errors, "along", ""))
+        groups = groups_of(getattr(errors, "group", ""))
         for name, value in nuisances.items():
             up = 1 / value if name == "ratio" and value < 1 else value
             at = f"{value:.0%}" if name in PERCENT else declared(float(f"{up:.2g}"))
@@ -153,10 +166,16 @@ class Worlds:
         """At most one nuisance at its bound, the others at half of theirs or at rest."""
         points = []
         for ends in self._directions():
-            levels = {name: (self.box[name][0], half(name, self.box[name][0], end), end) for name, end in ends.items()}
+            levels = {
+                name: (self.box[name][0], half(name, self.box[name][0], end), end)
+                for name, end in ends.items()
+            }
             for others in (0, 1):
                 middle = {name: values[others] for name, values in levels.items()}
-                points += [middle, *({**middle, name: value} for name in levels for value in levels[name])]
+                points += [
+                    middle,
+                    *({**middle, name: value} for name in levels for value in levels[name]),
+                ]
         return list({tuple(point.items()): point for point in points}.values())
 
     def hostile(self) -> list[Point]:
@@ -170,7 +189,8 @@ class Worlds:
 
 
 def half(name: str, rest: float, end: float) -> float:
-    """Half of the way to a bound; of a ratio below 1 that of its inverse, 1/3 and 1/2 as 3 and 2."""
+    """Half of the way to a bound; of a ratio below 1 that of its inverse, 1/3 and 1/2 as 3 and
+    2."""
     if name == "ratio" and end < rest:
         return 1 / half(name, 1 / rest, 1 / end)
     return (rest + end) / 2
@@ -183,7 +203,11 @@ def _along(null: Any, claimed: Any, part: float) -> Any:
     if isinstance(null, tuple):
         return tuple(_along(low, high, part) for low, high in zip(null, claimed, strict=True))
     if isinstance(null, str):
-        raise DataError("a family of worlds without sizes between its two", got=null, allowed=f"{NULL}, {CLAIMED}")
+        raise DataError(
+            "a family of worlds without sizes between its two",
+            got=null,
+            allowed=f"{NULL}, {CLAIMED}",
+        )
     return null + part * (claimed - null)
 
 
@@ -198,19 +222,24 @@ def family(
     others: Mapping[str, Any] = MappingProxyType({}),
     quantity: str = "",
 ) -> Worlds:
-    """Worlds of a signal that takes its size first, with errors whose nuisances are numbers of their own.
+    """Worlds of a signal that takes its size first, with errors whose nuisances are numbers of
+    their own.
 
-    words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors and box. quantity:
-    what the rule calls the size, where its estimate in large samples is not that, for errors of measurement or a bound.
+    words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors
+    and box. quantity: what the rule calls the size, where its estimate in large samples is not
+    that, for errors of measurement or a bound.
     """
 
     def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
-        errors, made = replace(at_rest[0], kind=kind, **nuisances), partial(signal, size)
+        errors = replace(at_rest[0], kind=kind, **nuisances)
+        made = partial(signal, size)
         named = words.format(in_words(size))
         if mean is None:
             large = Result(quantities={quantity: Estimate(size)}) if quantity else None
             return World(f"{named}, {errors.words}", made, errors, large)
-        return World(f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors)
+        return World(
+            f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors
+        )
 
     return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
 
@@ -229,7 +258,8 @@ def along(
 ) -> tuple[Errors, dict[str, tuple[float, ...]]]:
     """Errors at rest along a column and in groups, with their nuisances.
 
-    ordered: whether neighbours along the column may err alike. group: empty for none. mean: see `Off`.
+    ordered: whether neighbours along the column may err alike. group: empty for none. mean: see
+    `Off`.
     """
     box: dict[str, tuple[float, ...]] = {"ar": AR} if column and ordered else {}
     box |= {"ratio": RATIO} if column else {}
@@ -242,7 +272,8 @@ def along(
 class Off:
     """A signal about the measured outcomes' own mean, in their standard deviations, or off it.
 
-    off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data may have it.
+    off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data
+    may have it.
     """
 
     signal: Signal
@@ -260,7 +291,11 @@ class Off:
     @staticmethod
     def place(off: float) -> str:
         """Where the mean is."""
-        return f"mean {off:+.2g} half-widths of its 95% interval off the data's own" if off else "the data's own mean"
+        return (
+            f"mean {off:+.2g} half-widths of its 95% interval off the data's own"
+            if off
+            else "the data's own mean"
+        )
 
 
 def standard(values: Array) -> Array:
@@ -286,25 +321,45 @@ def worlds_of_shares(
 ) -> Worlds:
     """Log gains of models of which causes have shares of the variance, or nothing but errors.
 
-    columns: of causes that are columns; others are levels of the column of their name. others: further shares by name.
+    columns: of causes that are columns; others are levels of the column of their name. others:
+    further shares by name.
     """
-    signal, at_rest = partial(_of_causes, outcome, columns), along(column, **errors)
-    return family(signal, "shares of {}", outcome, at_rest, claimed, dict.fromkeys(claimed, 0.0), kinds, others)
+    signal = partial(_of_causes, outcome, columns)
+    at_rest = along(column, **errors)
+    return family(
+        signal,
+        "shares of {}",
+        outcome,
+        at_rest,
+        claimed,
+        dict.fromkeys(claimed, 0.0),
+        kinds,
+        others,
+    )
 
 
-def worlds_of_descent(outcome: str, lam: float, column: str, quantity: str = "", **errors: Any) -> Worlds:
+def worlds_of_descent(
+    outcome: str, lam: float, column: str, quantity: str = "", **errors: Any
+) -> Worlds:
     """Log gains of which a share λ drifts along labs and families, or nothing.
 
-    quantity: what the rule calls λ; its estimate, which cannot be negative, is above 0 in many samples without descent.
-    A lab that lies off as a whole is descent, so errors of that kind are no world without it.
+    quantity: what the rule calls λ; its estimate, which cannot be negative, is above 0 in many
+    samples without descent. A lab that lies off as a whole is descent, so errors of that kind are
+    no world without it.
     """
     kinds = [kind for kind in EVERY if kind != "one outlying lab"]
-    signal, at_rest = partial(_of_descent, outcome), along(column, **errors)
+    signal = partial(_of_descent, outcome)
+    at_rest = along(column, **errors)
     return family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, quantity=quantity)
 
 
 def _of_causes(
-    outcome: str, columns: Mapping[str, Sequence[str]], shares: Shares, rows: pd.DataFrame, noise: Noise, random: Random
+    outcome: str,
+    columns: Mapping[str, Sequence[str]],
+    shares: Shares,
+    rows: pd.DataFrame,
+    noise: Noise,
+    random: Random,
 ) -> Outcomes:
     made = (1 - sum(shares.values())) ** 0.5 * noise(rows)
     for name, share in shares.items():
@@ -312,16 +367,24 @@ def _of_causes(
     return {outcome: TOTAL * made}
 
 
-def _cause(rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], random: Random) -> Array:
+def _cause(
+    rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], random: Random
+) -> Array:
     if name not in columns:
         return random.levels(rows, "heritage" if name == "lab" else name)
     x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns[name]])
     return np.asarray(random.normal(x.shape[1]) @ (np.square(x) if name == "curve" else x).T)
 
 
-def _of_descent(outcome: str, lam: float, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+def _of_descent(
+    outcome: str, lam: float, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
     lab = rows["heritage"].astype(str)
-    family = lab + " / " + rows["family"].astype(str).where(rows["family"].astype(str) != "", rows["model_id"])
+    family = (
+        lab
+        + " / "
+        + rows["family"].astype(str).where(rows["family"].astype(str) != "", rows["model_id"])
+    )
     named = rows.assign(lab=lab, line=family)
     steps = random.levels(named, "lab") + random.levels(named, "line") + random.normal(len(rows))
     return {outcome: TOTAL * (lam**0.5 * steps / 3**0.5 + (1 - lam) ** 0.5 * noise(rows))}
@@ -336,33 +399,61 @@ NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 def worlds_of_mean(
-    outcome: str, claimed: float, null: float, sd: float, group: str = "heritage", others: Mapping[str, float] = NONE
+    outcome: str,
+    claimed: float,
+    null: float,
+    sd: float,
+    group: str = "heritage",
+    others: Mapping[str, float] = NONE,
 ) -> Worlds:
     """An outcome about a mean as claimed or as in the null, with standard deviation `sd`."""
     signal = partial(_of_shift, outcome, sd, "")
     return family(signal, "mean {}", outcome, along(group=group), claimed, null, others=others)
 
 
-def worlds_of_shift(outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any) -> Worlds:
-    """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by` is true, or none.
+def worlds_of_shift(
+    outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any
+) -> Worlds:
+    """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by`
+    is true, or none.
 
-    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as `along` has them.
+    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as `along`
+    has them.
     """
     at_rest = along(column or by, **{"ordered": bool(column), **errors})
-    return family(partial(_of_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift)
+    return family(
+        partial(_of_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift
+    )
 
 
 def worlds_of_bound(
-    outcome: str, bound: str, error: str, above: float, column: str = "", quantity: str = "", **errors: Any
+    outcome: str,
+    bound: str,
+    error: str,
+    above: float,
+    column: str = "",
+    quantity: str = "",
+    **errors: Any,
 ) -> Worlds:
     """Outcomes below the column `bound`, or above it in a share of models.
 
-    They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in the column `error`.
-    quantity: what the rule calls the share above, which without errors of measurement is the world's.
+    They lie off it by |e| times 20%, e of every kind, and are measured with the relative error in
+    the column `error`. quantity: what the rule calls the share above, which without errors of
+    measurement is the world's.
     """
-    signal, words = partial(_of_bound, outcome, bound, error), "a share of {} of the models above the bound"
+    signal = partial(_of_bound, outcome, bound, error)
+    words = "a share of {} of the models above the bound"
     others = {"half above": 0.5}
-    return family(signal, words, outcome, along(column, **errors), 0.0, above, others=others, quantity=quantity)
+    return family(
+        signal,
+        words,
+        outcome,
+        along(column, **errors),
+        0.0,
+        above,
+        others=others,
+        quantity=quantity,
+    )
 
 
 def worlds_of_levels(
@@ -375,49 +466,86 @@ def worlds_of_levels(
     column: str = "",
     others: Mapping[str, Levels] = NONE,
 ) -> Worlds:
-    """Values by prompt about the levels of their units, as claimed or not, with prompts in common to all models.
+    """Values by prompt about the levels of their units, as claimed or not, with prompts in common
+    to all models.
 
-    claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have model_id, prompt_id and
-    category.
+    claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have
+    model_id, prompt_id and category.
     """
-    at_rest = PromptErrors(along=column), {"shared": OF_PROMPTS} | ({"ratio": RATIO} if column else {})
-    return family(partial(_of_levels, outcome, sd, unit), "levels {}", outcome, at_rest, claimed, null, kinds, others)
+    at_rest = (
+        PromptErrors(along=column),
+        {"shared": OF_PROMPTS} | ({"ratio": RATIO} if column else {}),
+    )
+    return family(
+        partial(_of_levels, outcome, sd, unit),
+        "levels {}",
+        outcome,
+        at_rest,
+        claimed,
+        null,
+        kinds,
+        others,
+    )
 
 
 def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
-    """Values by prompt of which a share of the variance lies between models, as claimed or as in the null.
+    """Values by prompt of which a share of the variance lies between models, as claimed or as in
+    the null.
 
-    Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of prompts are normal.
-    The share is that of the models at hand.
+    Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of
+    prompts are normal. The share is that of the models at hand.
     """
     words = "a share of {} of the variance between models"
-    return family(partial(_of_parts, outcome), words, outcome, (Errors(), {"between": BETWEEN}), claimed, null)
+    return family(
+        partial(_of_parts, outcome), words, outcome, (Errors(), {"between": BETWEEN}), claimed, null
+    )
 
 
 def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> Worlds:
-    """Truth values that hold at a share as claimed, or at another, alike within groups to a share of their log odds."""
+    """Truth values that hold at a share as claimed, or at another, alike within groups to a share
+    of their log odds."""
     return worlds_of_contrast(column, "", (claimed, claimed), (null,), group)
 
 
 def worlds_of_contrast(
-    column: str, focal: str, claimed: tuple[float, float], null: Sequence[float], group: str = "heritage"
+    column: str,
+    focal: str,
+    claimed: tuple[float, float],
+    null: Sequence[float],
+    group: str = "heritage",
 ) -> Worlds:
-    """Truth values whose share where the column `focal` is true and elsewhere is as claimed, or the same in both.
+    """Truth values whose share where the column `focal` is true and elsewhere is as claimed, or the
+    same in both.
 
     null: shares in both, of which the first is the null.
     """
     first, *more = ((share, share) for share in null)
     others = {f"a share of {declared(share)} in both": (share, share) for share, _ in more}
-    return Worlds(partial(_alike, column, focal, group), claimed, first, {"alike": BETWEEN}, ("normal",), others)
+    return Worlds(
+        partial(_alike, column, focal, group),
+        claimed,
+        first,
+        {"alike": BETWEEN},
+        ("normal",),
+        others,
+    )
 
 
-def _of_shift(outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+def _of_shift(
+    outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
     lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
     return {outcome: lifted + sd * noise(rows)}
 
 
 def _of_bound(
-    outcome: str, bound: str, error: str, above: float, rows: pd.DataFrame, noise: Noise, random: Random
+    outcome: str,
+    bound: str,
+    error: str,
+    above: float,
+    rows: pd.DataFrame,
+    noise: Noise,
+    random: Random,
 ) -> Outcomes:
     side = np.where(random.uniform(len(rows)) < above, 1, -1)
     off = side * TOTAL * np.abs(noise(rows)) + rows[error].to_numpy() * random.normal(len(rows))
@@ -431,7 +559,9 @@ def _of_levels(
     return {outcome: level + sd * noise(rows)}
 
 
-def _of_parts(outcome: str, share: float, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+def _of_parts(
+    outcome: str, share: float, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
     models = rows.drop_duplicates("model_id")
     code = pd.Index(models["model_id"]).get_indexer(rows["model_id"])
     levels = standard(noise(models))[:, code]
@@ -439,7 +569,9 @@ def _of_parts(outcome: str, share: float, rows: pd.DataFrame, noise: Noise, rand
     return {outcome: TOTAL * values}
 
 
-def _alike(column: str, focal: str, group: str, shares: tuple[float, float], *, kind: str, alike: float) -> World:
+def _alike(
+    column: str, focal: str, group: str, shares: tuple[float, float], *, kind: str, alike: float
+) -> World:
     words = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}"
     words += f", {alike:.0%} of the variance of log odds between {groups_of(group)}" * bool(alike)
     return World(words, partial(_of_share, column, focal, group, shares, alike), Errors(kind))
@@ -458,48 +590,80 @@ def _of_share(
     sd = (alike / (1 - alike)) ** 0.5 * LOGISTIC
     inside = rows[focal].to_numpy(bool) if focal else np.ones(len(rows), dtype=bool)
     share = np.clip(np.where(inside, *shares), CERTAIN, 1 - CERTAIN)
-    # the probability averaged over groups is the share: that of a normal log odds, scaled as a probit
+    # the probability averaged over groups is the share: that of a normal log odds, scaled as a
+    # probit
     centre = np.log(share / (1 - share)) * np.sqrt(1 + sd**2 * 0.346)
     odds = centre + sd * random.levels(rows, group)
     return {column: random.uniform(len(rows)) < 1 / (1 + np.exp(-odds))}
 
 
 def worlds_of_line(
-    outcome: str, predictor: str, r: float, *, kinds: Sequence[str] = EVERY, mean: bool = False, **errors: Any
+    outcome: str,
+    predictor: str,
+    r: float,
+    *,
+    kinds: Sequence[str] = EVERY,
+    mean: bool = False,
+    **errors: Any,
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
     errors: `ordered` and `group`, and with `mean` the outcome's mean, as `along` has them.
     """
     at_rest = along(predictor, mean=mean, **errors)
-    return family(partial(_of_line, outcome, predictor), "correlation {}", outcome, at_rest, r, kinds=kinds)
+    return family(
+        partial(_of_line, outcome, predictor), "correlation {}", outcome, at_rest, r, kinds=kinds
+    )
 
 
-def worlds_of_slopes(outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)) -> Worlds:
-    """Values by prompt that go with a column at correlation `r` inside every model, or not at all."""
+def worlds_of_slopes(
+    outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)
+) -> Worlds:
+    """Values by prompt that go with a column at correlation `r` inside every model, or not at
+    all."""
     at_rest = PromptErrors(along=predictor), {"shared": OF_PROMPTS, "ratio": RATIO}
     signal = partial(_inside, outcome, predictor)
     return family(signal, "correlation {} inside models", outcome, at_rest, r, kinds=kinds)
 
 
-def worlds_of_exponent(outcome: str, predictor: str, claimed: float, margin: float, scatter: float) -> Worlds:
-    """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors of SD `scatter`."""
-    signal, others = partial(_of_exponent, outcome, predictor, scatter), {"steeper": claimed + margin}
-    return family(signal, "slope {}", outcome, along(predictor), claimed, claimed - margin, others=others)
+def worlds_of_exponent(
+    outcome: str, predictor: str, claimed: float, margin: float, scatter: float
+) -> Worlds:
+    """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors
+    of SD `scatter`."""
+    signal = partial(_of_exponent, outcome, predictor, scatter)
+    others = {"steeper": claimed + margin}
+    return family(
+        signal, "slope {}", outcome, along(predictor), claimed, claimed - margin, others=others
+    )
 
 
-def _of_line(outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+def _of_line(
+    outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
     x = standard(rows[predictor].to_numpy(np.float64))
     return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
 
 
-def _inside(outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
-    x = rows.groupby("model_id")[predictor].transform(lambda own: standard(own.to_numpy(np.float64))).to_numpy()
+def _inside(
+    outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
+    x = (
+        rows.groupby("model_id")[predictor]
+        .transform(lambda own: standard(own.to_numpy(np.float64)))
+        .to_numpy()
+    )
     return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
 
 
 def _of_exponent(
-    outcome: str, predictor: str, scatter: float, slope: float, rows: pd.DataFrame, noise: Noise, _: Random
+    outcome: str,
+    predictor: str,
+    scatter: float,
+    slope: float,
+    rows: pd.DataFrame,
+    noise: Noise,
+    _: Random,
 ) -> Outcomes:
     x = rows[predictor].to_numpy(np.float64)
     return {outcome: slope * (x - x.mean()) + scatter * noise(rows)}

@@ -1,4 +1,5 @@
-"""The command line: data on standard output, progress on standard error; exit 0 done, 1 failed, 2 wrong use."""
+"""The command line: data on standard output, progress on standard error; exit 0 done, 1 failed, 2
+wrong use."""
 
 from __future__ import annotations
 
@@ -66,7 +67,11 @@ LISTS = {
 """What can be listed, and what to do with it."""
 OWN_ROWS = "thermostats report C02 --out my-report"
 """What a user's own rows are good for: every claim puts its questions to them too."""
-AFTER_JOIN = {"layers": OWN_ROWS, "summaries": "thermostats new heritage", "runs": "thermostats ls runs --own"}
+AFTER_JOIN = {
+    "layers": OWN_ROWS,
+    "summaries": "thermostats new heritage",
+    "runs": "thermostats ls runs --own",
+}
 """What the rows of a table, joined, can be used for; the first that applies."""
 FACTS_ALONE = "thermostats ls columns layers"
 """What says how gains of models are joined, where only models or prompts were."""
@@ -110,13 +115,13 @@ def _claims() -> list[str]:
 
 
 def _labs() -> list[str]:
-    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
+    from thermostats.tables.store import load  # noqa: PLC0415
 
     return sorted(set(load("models", folders.begun_or_shipped())["heritage"]) - {"", NURSERY})
 
 
 def _models() -> list[str]:
-    from thermostats.tables.store import load  # noqa: PLC0415 - pandas
+    from thermostats.tables.store import load  # noqa: PLC0415
 
     named = set(load("models", folders.begun_or_shipped())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
@@ -126,47 +131,72 @@ def _models() -> list[str]:
 def join(
     files: Annotated[
         list[Path],
-        typer.Argument(help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table of each."),
+        typer.Argument(
+            help="CSV, TSV, JSON, JSON Lines or Parquet files, whose columns determine the table "
+            "of each."
+        ),
     ],
-    mapping: Annotated[Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")] = None,
-    recipe: Annotated[str, typer.Option("--as", help=f"The tool whose tables these are: {', '.join(RECIPES)}.")] = "",
+    mapping: Annotated[
+        Path | None, typer.Option("--map", help="TOML file that maps your columns to ours.")
+    ] = None,
+    recipe: Annotated[
+        str, typer.Option("--as", help=f"The tool whose tables these are: {', '.join(RECIPES)}.")
+    ] = "",
     constants: Annotated[
         list[str] | None,
         typer.Option(
-            "--constant", metavar="COLUMN=VALUE", help="What every row has, such as position=last; may be repeated."
+            "--constant",
+            metavar="COLUMN=VALUE",
+            help="What every row has, such as position=last; may be repeated.",
         ),
     ] = None,
     states: Annotated[
-        str, typer.Option("--states", help="Of fewer than L + 1 norms: inputs or outputs of the blocks.")
+        str,
+        typer.Option(
+            "--states", help="Of fewer than L + 1 norms: inputs or outputs of the blocks."
+        ),
     ] = "",
-    form: Annotated[str, typer.Option("--form", help="Of norms by hooks of TransformerLens: raw or centred.")] = "",
+    form: Annotated[
+        str, typer.Option("--form", help="Of norms by hooks of TransformerLens: raw or centred.")
+    ] = "",
     data: Data = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace existing values with the new ones.")] = False,
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Insist on rows that are hardly what they say, which are else refused.")
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Replace existing values with the new ones.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and count; write nothing.")] = False,
+    accept: Annotated[
+        bool,
+        typer.Option(
+            "--accept", help="Insist on rows that are hardly what they say, which are else refused."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check and count; write nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Join new rows into the tables.
 
-    Existing rows with equal values change nothing; rows with other values are refused, and the largest difference is
-    named. So are values far beyond every known one of their kind, and columns that contradict each other.
+    Existing rows with equal values change nothing; rows with other values are refused, and the
+    largest difference is named. So are values far beyond every known one of their kind, and columns
+    that contradict each other.
 
-    A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]` numbers to multiply by;
-    under `[constants]` what every row has. With a mapping, rows of layers, summaries and the like need no run_id if
-    they have model_id and source; `thermostats ls columns layers` says what else may be left out.
+    A mapping file names a table and, under `[columns]`, `theirs = "ours"`; under `[factors]`
+    numbers to multiply by; under `[constants]` what every row has. With a mapping, rows of layers,
+    summaries and the like need no run_id if they have model_id and source; `thermostats ls columns
+    layers` says what else may be left out.
 
     Join models that are not in the tables yet first, then prompts, then gains.
 
-    Example: `thermostats join runs.csv layers.csv --data mine`, `thermostats join gains.parquet --map map.toml` or
-    `thermostats join norms.csv --as hidden-states --constant position=last`
+    Example: `thermostats join runs.csv layers.csv --data mine`, `thermostats join gains.parquet
+    --map map.toml` or `thermostats join norms.csv --as hidden-states --constant position=last`
     """
     folders.own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
         check_file(path)
     if wrong := [each for each in constants or () if "=" not in each]:
-        raise UsageError("a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE")
+        raise UsageError(
+            "a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE"
+        )
     how: dict[str, Any] = {
         "mapping": mapping,
         "recipe": recipe,
@@ -175,7 +205,7 @@ def join(
         "form": form,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
-    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415 - pandas
+    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     with lines_for_a_shell():
@@ -194,79 +224,112 @@ def join(
 
 @app.command()
 def forget(
-    source: Annotated[str, typer.Option("--source", help="Whose rows, as thermostats ls runs --own lists it.")],
+    source: Annotated[
+        str, typer.Option("--source", help="Whose rows, as thermostats ls runs --own lists it.")
+    ],
     data: Data = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would go; remove nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would go; remove nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Take a join back: remove the rows of one source from your folder.
 
-    Its runs go with all their rows, and the models whose facts come from it, unless another run is of them. Rows that
-    ship with the package stay, and so do prompts.
+    Its runs go with all their rows, and the models whose facts come from it, unless another run is
+    of them. Rows that ship with the package stay, and so do prompts.
 
     Example: `thermostats forget --source "my own hooks" --data mine`
     """
     folder = folders.own_folder(data)
-    from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415 - pandas
+    from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
-    print_rows([{"table": name, "removed": count} for name, count in removed.items()], ["table", "removed"], as_json)
+    print_rows(
+        [{"table": name, "removed": count} for name, count in removed.items()],
+        ["table", "removed"],
+        as_json,
+    )
     say_next("thermostats ls runs --own", data=data, visible=watched(as_json))
 
 
 @app.command()
 def measure(
     models: Annotated[
-        list[str] | None, typer.Argument(help="Hub ids, or folders of models.", autocompletion=_models)
+        list[str] | None,
+        typer.Argument(help="Hub ids, or folders of models.", autocompletion=_models),
     ] = None,
     files: Annotated[
         list[str] | None,
         typer.Option(
             "--models",
-            help="A file of models and how to measure each: .toml, .csv, .jsonl; or a list that ships: "
+            help="A file of models and how to measure each: .toml, .csv, .jsonl; or a list that "
+            "ships: "
             f"{', '.join(shipped_lists())}.",
         ),
     ] = None,
     revision: Annotated[
-        str, typer.Option(help="Branch, tag or commit on the hub, or several: main,step1000..step5000:1000.")
+        str,
+        typer.Option(
+            help="Branch, tag or commit on the hub, or several: main,step1000..step5000:1000."
+        ),
     ] = "main",
     prompts: Annotated[
         str, typer.Option(help="A prompt set, a .txt, .csv or .jsonl file, or a folder of images.")
     ] = "core",
-    what: Annotated[str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")] = (
-        "weights,gains,outputs,attention"
-    ),
+    what: Annotated[
+        str, typer.Option(help="Any of gains, outputs, weights, attention, separated by commas.")
+    ] = ("weights,gains,outputs,attention"),
     dtype: Annotated[
-        str, typer.Option(help="float32, bfloat16 or float16.", autocompletion=lambda: list(PRECISIONS))
+        str,
+        typer.Option(help="float32, bfloat16 or float16.", autocompletion=lambda: list(PRECISIONS)),
     ] = "float32",
     lab: Annotated[
-        str, typer.Option(help="Lab that trained the models, if the tables do not know it.", autocompletion=_labs)
+        str,
+        typer.Option(
+            help="Lab that trained the models, if the tables do not know it.", autocompletion=_labs
+        ),
     ] = "",
     offline: Annotated[
         bool, typer.Option("--offline", help="Use only what is on this machine; download nothing.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what can be measured, memory, disk and time, and stop.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Print what can be measured, memory, disk and time, and stop."
+        ),
     ] = False,
     shard: Annotated[
-        str, typer.Option(help="With 2/8 only every 8th model from the 2nd on: a shard for each job of a job array.")
+        str,
+        typer.Option(
+            help="With 2/8 only every 8th model from the 2nd on: a shard for each job of a job "
+            "array."
+        ),
     ] = "1/1",
     figure: Annotated[
         Path | None,
-        typer.Option("--figure", help="Draw the gains of the models over depth into this file: .svg, .png or .pdf."),
+        typer.Option(
+            "--figure",
+            help="Draw the gains of the models over depth into this file: .svg, .png or .pdf.",
+        ),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help=f"A setting, may be repeated: {', '.join(SETTINGS)}."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help=f"A setting, may be repeated: {', '.join(SETTINGS)}.",
+        ),
     ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of their attention.
+    """Measure models: gains and outputs on prompts, spectra of their weights, sheaf Laplacians of
+    their attention.
 
-    What is finished is skipped: after an interruption, run the same command again. A file of models has a row for each
-    (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile what became of them. A second table has
-    gains, and --figure draws them; thermostats.profile draws more.
+    What is finished is skipped: after an interruption, run the same command again. A file of models
+    has a row for each (model, revision, dtype, prompts, …); `thermostats ls runs` shows meanwhile
+    what became of them. A second table has gains, and --figure draws them; thermostats.profile
+    draws more.
 
     Example: `thermostats measure EleutherAI/pythia-160m ./my-model --data mine` or
     `thermostats measure --models checkpoints.toml --set engine=ray --data mine`
@@ -275,13 +338,33 @@ def measure(
         folders.own_folder(data)
     from thermostats.measurement.printed import measure_models  # noqa: PLC0415
 
-    options: dict[str, object] = {"revision": revision, "dtype": dtype, "prompts": prompts, "heritage": lab}
+    options: dict[str, object] = {
+        "revision": revision,
+        "dtype": dtype,
+        "prompts": prompts,
+        "heritage": lab,
+    }
     options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
-    models_asked, chosen = [*(models or ()), *(files or ())], parsed(set_ or ())
+    models_asked = [*(models or ()), *(files or ())]
+    chosen = parsed(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [outcome.row() for outcome in outcomes]
-    listed = rows if as_json else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
-    columns = ["model", "status", "runs", "finished", "revision", "n_params", "gigabytes", "seconds", "reason"]
+    listed = (
+        rows
+        if as_json
+        else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
+    )
+    columns = [
+        "model",
+        "status",
+        "runs",
+        "finished",
+        "revision",
+        "n_params",
+        "gigabytes",
+        "seconds",
+        "reason",
+    ]
     if dry_run:
         columns.insert(7, "disk")
     print_rows(listed, columns, as_json)
@@ -292,7 +375,7 @@ def measure(
     if not (dry_run or lab):
         _tell_of_no_lab([row["model"] for row in rows], data)
     if not (dry_run or as_json):
-        from thermostats.cli.tools import show_gains  # noqa: PLC0415 - pandas
+        from thermostats.cli.tools import show_gains  # noqa: PLC0415
 
         show_gains(outcomes, models_asked, prompts, data, figure)
     say_next(OWN_ROWS, data=data, visible=not dry_run and not as_json)
@@ -300,27 +383,35 @@ def measure(
 
 def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
     """Name those models for which the user's own rows give no lab, and the command that sets it."""
-    from thermostats.tables.model_rows import own_models  # noqa: PLC0415 - pandas
+    from thermostats.tables.model_rows import own_models  # noqa: PLC0415
 
     rows = own_models(folders.own_folder(data))
-    if unknown := sorted(set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])):
+    if unknown := sorted(
+        set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])
+    ):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
         print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
 
 
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
-    """Check every table against its schema, keys and cross-references; name measurements of one model that disagree.
+    """Check every table against its schema, keys and cross-references; name measurements of one
+    model that disagree.
 
-    Names what an older version measured and this one would measure differently, or cannot tell the weights of.
+    Names what an older version measured and this one would measure differently, or cannot tell the
+    weights of.
 
     Example: `thermostats check --data mine`
     """
     folders.data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
-    print_rows([{"table": name, "rows": n} for name, n in check_tables(data).items()], ["table", "rows"], as_json)
-    from thermostats.tables.model_rows import disagreements  # noqa: PLC0415 - pandas
+    print_rows(
+        [{"table": name, "rows": n} for name, n in check_tables(data).items()],
+        ["table", "rows"],
+        as_json,
+    )
+    from thermostats.tables.model_rows import disagreements  # noqa: PLC0415
     from thermostats.tables.reading import features  # noqa: PLC0415
 
     if folders.has_own_runs(data):
@@ -329,39 +420,64 @@ def check(data: Data = None, as_json: Json = False) -> None:
         for line in older(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)
     rows = features(data)
-    for line in (line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)):
+    for line in (
+        line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)
+    ):
         print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     say_next("thermostats ls tables", data=data, visible=watched(as_json))
 
 
 @app.command()
 def ls(
-    what: Annotated[str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))],
+    what: Annotated[
+        str, typer.Argument(help=f"One of: {', '.join(LISTS)}.", autocompletion=lambda: list(LISTS))
+    ],
     table: Annotated[
         str | None,
-        typer.Argument(help="For columns: only those of this table.", autocompletion=lambda: list(DESCRIBED)),
+        typer.Argument(
+            help="For columns: only those of this table.", autocompletion=lambda: list(DESCRIBED)
+        ),
     ] = None,
     data: Data = None,
     yours: Annotated[
-        bool, typer.Option("--own", help="For models and runs: only those in your own folder, see --data.")
+        bool,
+        typer.Option(
+            "--own", help="For models and runs: only those in your own folder, see --data."
+        ),
     ] = False,
-    lab: Annotated[str, typer.Option(help="For models and runs: only those of this lab.", autocompletion=_labs)] = "",
-    family: Annotated[str, typer.Option(help="For models and runs: only those of this family.")] = "",
+    lab: Annotated[
+        str, typer.Option(help="For models and runs: only those of this lab.", autocompletion=_labs)
+    ] = "",
+    family: Annotated[
+        str, typer.Option(help="For models and runs: only those of this family.")
+    ] = "",
     nursery: Annotated[
-        bool, typer.Option("--nursery", help="For models and runs: those of the controlled study as well.")
+        bool,
+        typer.Option(
+            "--nursery", help="For models and runs: those of the controlled study as well."
+        ),
     ] = False,
     paths: Annotated[
-        bool, typer.Option("--paths", help="For models: folders of a checkout's trained models, to measure offline.")
+        bool,
+        typer.Option(
+            "--paths",
+            help="For models: folders of a checkout's trained models, to measure offline.",
+        ),
     ] = False,
     proofs: Annotated[
-        bool, typer.Option("--proofs", help="For architectures: what was proved of each, by version of transformers.")
+        bool,
+        typer.Option(
+            "--proofs",
+            help="For architectures: what was proved of each, by version of transformers.",
+        ),
     ] = False,
     analyses: Analyses = None,
     as_json: Json = False,
 ) -> None:
     """List architectures, claims, columns, sets of evidence, models, prompts, runs or tables.
 
-    For a column, `joined` says whether joined rows must have it; for a claim, `reads` says on whose rows it is judged.
+    For a column, `joined` says whether joined rows must have it; for a claim, `reads` says on whose
+    rows it is judged.
 
     Example: `thermostats ls columns models`, `thermostats ls models --family pythia`,
     `thermostats ls runs --own --data mine` or `thermostats ls claims --analyses analyses`
@@ -369,7 +485,9 @@ def ls(
     _check_listing(what, table, by_lab=bool(lab or family), paths=paths)
     if proofs and what != "architectures":
         step = "thermostats ls architectures --proofs"
-        raise UsageError("proofs are listed of architectures", got=f"{what} --proofs", next_step=step)
+        raise UsageError(
+            "proofs are listed of architectures", got=f"{what} --proofs", next_step=step
+        )
     if yours:
         folders.own_folder(data)
     folders.data_folder(data)
@@ -379,7 +497,7 @@ def ls(
     step = "thermostats ls tables" if table is not None else LISTS[what]
     step = "thermostats prove MODEL for one of yours" if proofs else step
     if analyses is not None and what == "claims":
-        from thermostats.claims.study import scripts  # noqa: PLC0415 - a listing must not load it
+        from thermostats.claims.study import scripts  # noqa: PLC0415
 
         scripts(analyses)  # says what is wrong with the folder before anything large is loaded
         step = command("report", analyses=analyses, out="my-report")
@@ -387,11 +505,18 @@ def ls(
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
     rows, columns = listing.rows_of_table(
-        what, data, yours=yours, table=table, analyses=analyses, rules=as_json, proofs=proofs, **chosen
+        what,
+        data,
+        yours=yours,
+        table=table,
+        analyses=analyses,
+        rules=as_json,
+        proofs=proofs,
+        **chosen,
     )
     print_rows(rows, columns, as_json, spare=listing.SPARE)
     if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:
-        from thermostats.claims.study import apart  # noqa: PLC0415 - studies are imported for it
+        from thermostats.claims.study import apart  # noqa: PLC0415
 
         print(*apart(), sep="\n", file=sys.stderr)
     say_next(step, data=data, visible=watched(as_json))
@@ -401,20 +526,33 @@ def _check_listing(what: str, table: str | None, *, by_lab: bool, paths: bool) -
     """UsageError for a list that does not exist, or for what is listed otherwise."""
     if what not in LISTS:
         near = next(iter(get_close_matches(what, LISTS, 1)), "models")
-        raise UsageError("no such list", got=what, allowed=", ".join(LISTS), next_step=f"thermostats ls {near}")
+        raise UsageError(
+            "no such list", got=what, allowed=", ".join(LISTS), next_step=f"thermostats ls {near}"
+        )
     if table is not None:
         if what != "columns":
-            step = f"thermostats ls columns {table}" if table in DESCRIBED else f"thermostats ls {what}"
-            raise UsageError("only columns are listed by table", got=f"{what} {table}", next_step=step)
+            step = (
+                f"thermostats ls columns {table}"
+                if table in DESCRIBED
+                else f"thermostats ls {what}"
+            )
+            raise UsageError(
+                "only columns are listed by table", got=f"{what} {table}", next_step=step
+            )
         check_table(table, DESCRIBED)
     if by_lab and what not in {"models", "runs"}:
         raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
     if paths and what != "models":
-        raise UsageError("only models have folders", got=f"{what} --paths", next_step="thermostats ls models --paths")
+        raise UsageError(
+            "only models have folders",
+            got=f"{what} --paths",
+            next_step="thermostats ls models --paths",
+        )
 
 
 def _list_folders(as_json: bool) -> None:
-    """Folders of the trained models that a checkout has; DataError where the package is installed."""
+    """Folders of the trained models that a checkout has; DataError where the package is
+    installed."""
     rows = [{"path": str(path)} for path in folders.shipped_models()]
     if not rows:
         raise DataError(
@@ -424,36 +562,56 @@ def _list_folders(as_json: bool) -> None:
             "thermostats measure EleutherAI/pythia-70m --data mine",
         )
     print_json(rows) if as_json else print(*(row["path"] for row in rows), sep="\n")
-    say_next("thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json))
+    say_next(
+        "thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json)
+    )
 
 
 @app.command()
 def report(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims)
+        list[str] | None,
+        typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All claims (the default if none is named).")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All claims (the default if none is named).")
+    ] = False,
     check_only: Annotated[
-        bool, typer.Option("--check", help="Only report whether the report is stale; exit with 1 if so.")
+        bool,
+        typer.Option("--check", help="Only report whether the report is stale; exit with 1 if so."),
     ] = False,
     data: Data = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder to which the report is written.")] = Path("reports"),
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to which the report is written.")
+    ] = Path("reports"),
     analyses: Analyses = None,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Also draw the posteriors that need PyMC, about a minute a claim.")
+        bool,
+        typer.Option(
+            "--draw", help="Also draw the posteriors that need PyMC, about a minute a claim."
+        ),
     ] = False,
     thorough: Annotated[
         bool,
-        typer.Option("--thorough", help="Draw, and refit what was drawn, without each unit and under other priors."),
+        typer.Option(
+            "--thorough",
+            help="Draw, and refit what was drawn, without each unit and under other priors.",
+        ),
     ] = False,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Simulate rules on your rows, at most 20 s a finding.")
+        bool,
+        typer.Option("--calibrate", help="Simulate rules on your rows, at most 20 s a finding."),
     ] = False,
     snapshot: Annotated[
-        bool, typer.Option("--snapshot", help="Draw, and rewrite the files kept under version control.")
+        bool,
+        typer.Option("--snapshot", help="Draw, and rewrite the files kept under version control."),
     ] = False,
     single_file: Annotated[
-        bool, typer.Option("--single-file", help="Also write each claim named as one HTML file to send, at most 3 MB.")
+        bool,
+        typer.Option(
+            "--single-file",
+            help="Also write each claim named as one HTML file to send, at most 3 MB.",
+        ),
     ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     as_json: Json = False,
@@ -463,16 +621,25 @@ def report(
     Example: `thermostats report C04`
     """
     if claims and all_:
-        raise UsageError("name claims or give --all, not both", got=f"{', '.join(claims)} and --all")
+        raise UsageError(
+            "name claims or give --all, not both", got=f"{', '.join(claims)} and --all"
+        )
     from thermostats.claims.study import ONE_THREAD, chosen, is_own, scripts  # noqa: PLC0415
 
     try:
-        ids = chosen(claims or None, scripts(analyses if analyses is not None else folders.shipped("analyses")))
+        ids = chosen(
+            claims or None,
+            scripts(analyses if analyses is not None else folders.shipped("analyses")),
+        )
     except UsageError as error:
-        raise (error if analyses is not None else or_own_claims(error, claims or [], data)) from None
+        raise (
+            error if analyses is not None else or_own_claims(error, claims or [], data)
+        ) from None
     folders.data_folder(data)
     here = analyses is None and len(ids) == 1 and "numpy" not in sys.modules
-    if here:  # starts no process, but computes as one would; a user's script, which might end its process, gets one
+    # starts no process, but computes as one would; a user's script, which might end its process,
+    # gets one
+    if here:
         os.environ.update({name: os.environ.get(name) or "1" for name in ONE_THREAD})
     from thermostats.reporting import report as engine  # noqa: PLC0415
 
@@ -492,29 +659,39 @@ def report(
         print(result)
         shipped = [outcome.claim for outcome in result.outcomes if not is_own(outcome.claim)]
         if folders.has_own_runs(data) and shipped:
-            print(WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.data_folder(data)), file=sys.stderr)
+            print(
+                WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.data_folder(data)),
+                file=sys.stderr,
+            )
     if not result.ok:
         say_next("the same command without --check", visible=check_only and not as_json)
         raise typer.Exit(1)
     if open_:
         webbrowser.open((out / "index.html").resolve().as_uri())
-    say_next("the same command with --open opens the report", visible=not (as_json or check_only or open_))
+    say_next(
+        "the same command with --open opens the report",
+        visible=not (as_json or check_only or open_),
+    )
 
 
 @app.command()
 def findings(
     claims: Annotated[
-        list[str] | None, typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims)
+        list[str] | None,
+        typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims),
     ] = None,
     evidence: Annotated[
         str | None,
         typer.Option(
-            help=f"Set of evidence that the questions were put to: {', '.join(SETS)}, or {ALL}; by default, for each "
+            help=f"Set of evidence that the questions were put to: {', '.join(SETS)}, or {ALL}; by "
+            f"default, for each "
             "question, the set to which it was first put.",
             autocompletion=lambda: [*SETS, ALL],
         ),
     ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder to which the report was written.")] = Path("reports"),
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to which the report was written.")
+    ] = Path("reports"),
     as_json: Json = False,
 ) -> None:
     """Print the verdicts of the last report: each claim first, then its further findings.
@@ -524,15 +701,29 @@ def findings(
     Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
     """
     check_written(out, claims)
-    from thermostats.cli import listing  # noqa: PLC0415 - Arrow
+    from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.findings(out, claims or (), evidence)
     first = {row["finding"] for row in listing.findings(out, claims or ()) if row["headline"]}
     listed = rows if as_json else [{**row, **listing.for_reading(row, first)} for row in rows]
-    columns = ["claim", "headline", "verdict", "reason", "estimand", "estimate", "n_models", "n_heritages"]
+    columns = [
+        "claim",
+        "headline",
+        "verdict",
+        "reason",
+        "estimand",
+        "estimate",
+        "n_models",
+        "n_heritages",
+    ]
     if evidence is not None:
         columns.insert(2, "evidence")
-    print_rows(listed, columns, as_json, spare=("headline", "n_heritages", "n_models", "reason", "estimand"))
+    print_rows(
+        listed,
+        columns,
+        as_json,
+        spare=("headline", "n_heritages", "n_models", "reason", "estimand"),
+    )
     say_next(f"open {out / 'index.html'} in a browser", visible=watched(as_json))
 
 

@@ -1,4 +1,5 @@
-"""Listings as rows: architectures, columns and claims, which need no table; others are `table_listing`'s."""
+"""Listings as rows: architectures, columns and claims, which need no table; others are
+`table_listing`'s."""
 
 from __future__ import annotations
 
@@ -27,16 +28,24 @@ from thermostats.tables.schemas import NURSERY, ONE_OF, TABLES, Column, key
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 OWN = ("models", "runs")
-"""Listings of models: of the folder's own alone, of one lab or family, with or without the controlled study."""
+"""Listings of models: of the folder's own alone, of one lab or family, with or without the
+controlled study."""
 
 
 def rows(
-    what: str, data: str | Path | None, *, alone: bool, lab: str = "", family: str = "", nursery: bool = True
+    what: str,
+    data: str | Path | None,
+    *,
+    alone: bool,
+    lab: str = "",
+    family: str = "",
+    nursery: bool = True,
 ) -> Rows:
     """Rows and the columns to show of a listing.
 
-    alone: of models and runs those alone that lie in the folder itself. lab, family: those of them alone. nursery:
-    without it, those of the controlled study are left out unless they are asked for by lab.
+    alone: of models and runs those alone that lie in the folder itself. lab, family: those of them
+    alone. nursery: without it, those of the controlled study are left out unless they are asked for
+    by lab.
     """
     read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
         "models": _models,
@@ -57,7 +66,9 @@ def rows(
                 raise unknown(f"no {what} of this {name}", wanted, sorted(named))
             matching = [(row, model) for row, model in matching if _is(model, label, wanted)]
     leave_out = not nursery and lab.casefold() != NURSERY
-    return [row for row, model in matching if not (leave_out and model.get("heritage") == NURSERY)], columns
+    return [
+        row for row, model in matching if not (leave_out and model.get("heritage") == NURSERY)
+    ], columns
 
 
 def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
@@ -65,10 +76,14 @@ def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
     return str(model.get(label) or "").casefold() == wanted.casefold()
 
 
-def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None) -> list[dict[str, Any]]:
-    """Findings of the last report, of some claims or all, each claim's first question first, named figures as objects.
+def findings(
+    out: Path, claims: Sequence[str] = (), evidence: str | None = None
+) -> list[dict[str, Any]]:
+    """Findings of the last report, of some claims or all, each claim's first question first, named
+    figures as objects.
 
-    evidence: the set that they rest on, or `all`; None: of each question the set it was first asked of.
+    evidence: the set that they rest on, or `all`; None: of each question the set it was first asked
+    of.
 
     Raises UsageError for a claim that the report does not have, and for another set.
     """
@@ -79,23 +94,35 @@ def findings(out: Path, claims: Sequence[str] = (), evidence: str | None = None)
         for row in listed:
             row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
     except (ValueError, RecursionError) as error:
-        got, step = str(error), "thermostats report --all"
-        raise DataError("the named figures of a finding are no JSON", where=path, got=got, next_step=step) from error
+        got = str(error)
+        step = "thermostats report --all"
+        raise DataError(
+            "the named figures of a finding are no JSON", where=path, got=got, next_step=step
+        ) from error
     first = {row["finding"] for row in listed if row["headline"]}
     there = {row["claim"]: path for row in listed}
     wanted = chosen(claims or None, there)
-    listed = [row for row in listed if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])]
+    listed = [
+        row
+        for row in listed
+        if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])
+    ]
     return sorted(listed, key=lambda row: (row["claim"], row["finding"] not in first))
 
 
 def for_reading(row: Mapping[str, Any], first: Container[str]) -> dict[str, str]:
-    """What a person reads in place of columns of a finding: whether it is of a claim's first question, on any set; the
-    verdict with where it leans and whether it is provisional; the estimate as pages round it.
+    """What a person reads in place of columns of a finding: whether it is of a claim's first
+    question, on any set; the verdict with where it leans and whether it is provisional; the
+    estimate as pages round it.
     """
     verdict = row["verdict"] + (f", leans to “{row['leans']}”" if row["leans"] else "")
     verdict += ", provisional" if row["provisional"] and row["verdict"] != UNMEASURED else ""
     estimate = with_interval(row["estimate"], row["lower"], row["upper"])
-    return {"headline": "claim" if row["finding"] in first else "", "verdict": verdict, "estimate": estimate}
+    return {
+        "headline": "claim" if row["finding"] in first else "",
+        "verdict": verdict,
+        "estimate": estimate,
+    }
 
 
 def _tables(data: str | Path | None, _alone: bool) -> Rows:
@@ -104,7 +131,17 @@ def _tables(data: str | Path | None, _alone: bool) -> Rows:
 
 
 def _models(data: str | Path | None, alone: bool) -> Rows:
-    columns = ["model_id", "heritage", "family", "variant", "n_layers", "d_model", "n_heads", "d_head", "n_params"]
+    columns = [
+        "model_id",
+        "heritage",
+        "family",
+        "variant",
+        "n_layers",
+        "d_model",
+        "n_heads",
+        "d_head",
+        "n_params",
+    ]
     return _own_last("models", data, alone), columns
 
 
@@ -114,17 +151,31 @@ def _prompts(data: str | Path | None, _alone: bool) -> Rows:
         held_in = list(rows)
         categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
         texts = sum(row["text"] != "" for row in held_in)
-        listed.append({"prompt_set": name, "prompts": len(held_in), "texts": texts, "categories": categories})
+        listed.append(
+            {"prompt_set": name, "prompts": len(held_in), "texts": texts, "categories": categories}
+        )
     return listed, ["prompt_set", "prompts", "texts", "categories"]
 
 
 def _runs(data: str | Path | None, alone: bool) -> Rows:
-    """Runs in the tables, then specs that are not measured: waiting, running, interrupted or failed."""
+    """Runs in the tables, then specs that are not measured: waiting, running, interrupted or
+    failed."""
     columns = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = [{**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, alone)]
-    empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {"run_id": "", "source": ""}
+    runs = [
+        {**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, alone)
+    ]
+    empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {
+        "run_id": "",
+        "source": "",
+    }
     left = [
-        {**empty, "model_id": spec.model, "revision": spec.revision, "dtype": spec.dtype, "prompt_set": spec.prompts}
+        {
+            **empty,
+            "model_id": spec.model,
+            "revision": spec.revision,
+            "dtype": spec.dtype,
+            "prompt_set": spec.prompts,
+        }
         | {"state": spec.state, "reason": spec.reason}
         for spec in spec_states.read(data_folder(data))
     ]
@@ -132,8 +183,10 @@ def _runs(data: str | Path | None, alone: bool) -> Rows:
 
 
 def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
-    """Rows of a table, those of a user's store below the package's, where they are seen; `alone`: without these."""
-    folder, listed = data_folder(data), plain(store.load(name, data))
+    """Rows of a table, those of a user's store below the package's, where they are seen; `alone`:
+    without these."""
+    folder = data_folder(data)
+    listed = plain(store.load(name, data))
     if not layers(folder)[:-1]:
         return listed
     held_here = {
@@ -143,7 +196,10 @@ def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str,
     }
     is_held = [tuple(row[label] for label in key(name)) in held_here for row in listed]
     beneath = [row for row, is_own in zip(listed, is_held, strict=True) if not is_own]
-    return [*([] if alone else beneath), *(row for row, is_own in zip(listed, is_held, strict=True) if is_own)]
+    return [
+        *([] if alone else beneath),
+        *(row for row, is_own in zip(listed, is_held, strict=True) if is_own),
+    ]
 
 
 def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -154,7 +210,18 @@ def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 CLAIMED = ("claim", "reads", "needs", "title")
 """What is shown of a claim."""
-SPARE = ("variant", "d_model", "dtype", "source", "prompt_set", "family", "n_heads", "d_head", "type", "unit")
+SPARE = (
+    "variant",
+    "d_model",
+    "dtype",
+    "source",
+    "prompt_set",
+    "family",
+    "n_heads",
+    "d_head",
+    "type",
+    "unit",
+)
 """Columns of listings that a narrow terminal does without, in this order."""
 
 
@@ -171,11 +238,13 @@ def rows_of_table(
 ) -> Rows:
     """Rows and the columns to show of one listing.
 
-    table: of columns, those of this table alone. analyses: folder of claims. rules: without them, claims that ship are
-    read from their words alone, since scripts state the rules. The verb has checked the names. own, chosen: models and
-    runs that `rows` lists. proofs: of architectures, what was proved of each.
+    table: of columns, those of this table alone. analyses: folder of claims. rules: without them,
+    claims that ship are read from their words alone, since scripts state the rules. The verb has
+    checked the names. own, chosen: models and runs that `rows` lists. proofs: of architectures,
+    what was proved of each.
 
-    Raises UsageError where there is no listing of own rows, and for a lab or family that none of them has.
+    Raises UsageError where there is no listing of own rows, and for a lab or family that none of
+    them has.
     """
     if yours and what not in OWN:
         raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN))
@@ -191,34 +260,46 @@ def rows_of_table(
 
 
 def _claims(analyses: Path, *, rules: bool) -> Rows:
-    """The claims of a folder by their words, and with their rules, for which all that computes is loaded."""
-    from thermostats.claims.template import Template  # noqa: PLC0415 - jinja2
+    """The claims of a folder by their words, and with their rules, for which all that computes is
+    loaded."""
+    from thermostats.claims.template import Template  # noqa: PLC0415
 
     words = [Template.read(script.with_suffix(".md")) for script in scripts(analyses).values()]
     listed = [
-        dict(zip(CLAIMED, (each.id, each.facts.get("rows", ""), each.facts.get("needs", ""), each.title), strict=True))
+        dict(
+            zip(
+                CLAIMED,
+                (each.id, each.facts.get("rows", ""), each.facts.get("needs", ""), each.title),
+                strict=True,
+            )
+        )
         for each in words
     ]
     if rules:
-        from thermostats.claims.run import claims  # noqa: PLC0415 - listing tables must not load it
+        from thermostats.claims.run import claims  # noqa: PLC0415
 
-        ruled = {claim.id: {"said": claim.statement, "rule": claim.rule} for claim in claims(analyses)}
+        ruled = {
+            claim.id: {"said": claim.statement, "rule": claim.rule} for claim in claims(analyses)
+        }
         listed = [row | ruled[row["claim"]] for row in listed]
     return listed, [*CLAIMED]
 
 
 def _evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
-    from thermostats.tables import store  # noqa: PLC0415 - pandas
+    from thermostats.tables import store  # noqa: PLC0415
     from thermostats.tables.choices import DECODER  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
     from thermostats.tables.model_rows import counts  # noqa: PLC0415
 
-    rows_of_table, published = features(data), set(store.load("sources", data)["file"])
-    listed = counts(rows_of_table[rows_of_table["modality"] == DECODER], store.load("runs", data), published).to_dict(
-        "records"
-    )
-    return [{str(name): value for name, value in row.items()} for row in listed], [str(name) for name in listed[0]]
+    rows_of_table = features(data)
+    published = set(store.load("sources", data)["file"])
+    listed = counts(
+        rows_of_table[rows_of_table["modality"] == DECODER], store.load("runs", data), published
+    ).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in listed], [
+        str(name) for name in listed[0]
+    ]
 
 
 def _columns(table: str | None) -> Rows:
@@ -247,12 +328,16 @@ def _columns(table: str | None) -> Rows:
 
 def _values(column: Column) -> list[str]:
     """The values that a column of text may have, where its meaning does not name them."""
-    values = [value for check in column.checks if check.kind == ONE_OF for value in check.value if value]
-    return [f"one of {', '.join(values)}"] * any(value not in column.description for value in values)
+    values = [
+        value for check in column.checks if check.kind == ONE_OF for value in check.value if value
+    ]
+    return [f"one of {', '.join(values)}"] * any(
+        value not in column.description for value in values
+    )
 
 
 def _architectures() -> Rows:
-    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - tables need no models
+    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
 
     listed = [
         {
@@ -266,20 +351,37 @@ def _architectures() -> Rows:
         for entry in ARCHITECTURES
     ]
     tower = dict.fromkeys(("values", "parallel", "additive"), "its text tower's")
-    listed += [{"architecture": name, "model_type": name, **tower, "when": ""} for name in sorted(TEXT_TOWERS)]
+    listed += [
+        {"architecture": name, "model_type": name, **tower, "when": ""}
+        for name in sorted(TEXT_TOWERS)
+    ]
     return listed, list(listed[0])
 
 
 def list_proofs() -> Rows:
-    """A row a class and version of transformers: what was proved; classes of which nothing was have a row too."""
-    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415 - as above
-    from thermostats.tables.register import load_proofs  # noqa: PLC0415 - pandas
+    """A row a class and version of transformers: what was proved; classes of which nothing was have
+    a row too."""
+    from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
+    from thermostats.tables.register import load_proofs  # noqa: PLC0415
 
     rows = plain(load_proofs())
     there = {row["architecture"] for row in rows}
     listed = [{**row, "state": "failed" if row["failed"] else "proved"} for row in rows]
-    empty = dict.fromkeys([*TABLES["proofs"].columns], "") | {"held": 0, "difference": None, "state": "unproven"}
+    empty = dict.fromkeys([*TABLES["proofs"].columns], "") | {
+        "held": 0,
+        "difference": None,
+        "state": "unproven",
+    }
     names = [*(entry.name for entry in ARCHITECTURES), *sorted(TEXT_TOWERS)]
     listed += [{**empty, "architecture": name} for name in names if name not in there]
-    columns = ["architecture", "transformers", "state", "held", "difference", "identity", "not_covered", "proved_on"]
+    columns = [
+        "architecture",
+        "transformers",
+        "state",
+        "held",
+        "difference",
+        "identity",
+        "not_covered",
+        "proved_on",
+    ]
     return listed, columns

@@ -28,26 +28,36 @@ Data = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Folder of your own rows, read together with the tables that ship with the package; by default "
+        help="Folder of your own rows, read together with the tables that ship with the package; "
+        "by default "
         "$THERMOSTATS_DATA, or only those tables.",
     ),
 ]
 Analyses = Annotated[
     Path | None,
-    typer.Option("--analyses", help="Folder of your own analyses; by default those that ship with the package."),
+    typer.Option(
+        "--analyses",
+        help="Folder of your own analyses; by default those that ship with the package.",
+    ),
 ]
 
 
 def check_file(path: Path, otherwise: str = "check the path") -> None:
-    """Raise UsageError if there is no such file, naming the most similar file in its folder, or else `otherwise`."""
+    """Raise UsageError if there is no such file, naming the most similar file in its folder, or
+    else `otherwise`."""
     if path.is_file():
         return
-    near = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
+    near = (
+        [file.name for file in path.parent.iterdir() if file.is_file()]
+        if path.parent.is_dir()
+        else []
+    )
     raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, near, otherwise))
 
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
-"""What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own copy."""
+"""What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own
+copy."""
 
 
 def run(app: typer.Typer) -> NoReturn:
@@ -67,15 +77,19 @@ def run(app: typer.Typer) -> NoReturn:
         except OSError as error:
             if error.filename is None:  # standard output
                 raise
-            refused = ThermostatsError("the system refused", where=error.filename, got=error.strerror or error)
+            refused = ThermostatsError(
+                "the system refused", where=error.filename, got=error.strerror or error
+            )
             refuse(refused, as_json=as_json)
             sys.exit(refused.exit_code)
     sys.exit(stopped if isinstance(stopped, int) else 0)
 
 
 def _arguments(error: Exception, as_json: bool) -> int:
-    """Say what is wrong with the arguments, and where the help is; without any arguments, show the help."""
-    message, context = error.format_message(), getattr(error, "ctx", None)  # type: ignore[attr-defined]
+    """Say what is wrong with the arguments, and where the help is; without any arguments, show the
+    help."""
+    message = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":
         print(message)
         return 0
@@ -95,24 +109,30 @@ def _with_command(error: ThermostatsError) -> ThermostatsError:
 
 
 def _corrected(what: str, near: str) -> str:
-    """The command that was typed with the name that is near in place of the one that there is not."""
-    wrong, right = re.search(r"'([^']+)'", what), re.search(r"'([^']+)'", near)
+    """The command that was typed with the name that is near in place of the one that there is
+    not."""
+    wrong = re.search(r"'([^']+)'", what)
+    right = re.search(r"'([^']+)'", near)
     if wrong is None or right is None or wrong[1] not in sys.argv[1:]:
         return ""
     return command(*(right[1] if word == wrong[1] else word for word in sys.argv[1:]))
 
 
 def interrupted(*_: object) -> NoReturn:
-    """What Ctrl-C does; pressed again, it leaves at once, without a traceback out of the middle of stopping."""
+    """What Ctrl-C does; pressed again, it leaves at once, without a traceback out of the middle of
+    stopping."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
     print(
-        "\nthermostats: interrupted; every file is complete; the same command resumes where it stopped", file=sys.stderr
+        "\nthermostats: interrupted; every file is complete; the same command resumes where it "
+        "stopped",
+        file=sys.stderr,
     )
     raise KeyboardInterrupt
 
 
 def exit_code(outcomes: Iterable[Outcome]) -> int:
-    """Exit code of a verb that measured: 2 where all that failed was asked for wrongly, 1 where other things failed."""
+    """Exit code of a verb that measured: 2 where all that failed was asked for wrongly, 1 where
+    other things failed."""
     failed = [outcome.problem.wrong_use for outcome in outcomes if outcome.status == "failed"]
     return (2 if all(failed) else 1) if failed else 0
 
@@ -126,14 +146,16 @@ def near_model(model: str, data: Path | None) -> str:
 
 
 def with_option(failed: Outcome, lab: str, data: Path | None) -> str:
-    """The command that measures a failed model with the option that it lacked; empty where it lacked none."""
+    """The command that measures a failed model with the option that it lacked; empty where it
+    lacked none."""
     if not failed.problem.options:
         return ""
     return command("measure", failed.model, *failed.problem.options, lab=lab, data=data)
 
 
 def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:
-    """The error for claims that the package lacks; of the user's own, if they are where `new claim` puts them."""
+    """The error for claims that the package lacks; of the user's own, if they are where `new claim`
+    puts them."""
     there = {path.name[:3].upper() for path in NEW.glob("*.py")}
     if not there & {claim.upper() for claim in claims}:
         return error

@@ -40,10 +40,14 @@ COLUMNS = ["model", "L", "last_gain", "penultimate_gain", "last_read_gain", "low
 
 
 def show_gains(
-    outcomes: Sequence[Any], models: Sequence[str], prompts: str, data: Path | None, figure: Path | None
+    outcomes: Sequence[Any],
+    models: Sequence[str],
+    prompts: str,
+    data: Path | None,
+    figure: Path | None,
 ) -> None:
     """Print a row for each model with gains, and draw them or say how."""
-    from thermostats.tables.reading import overview  # noqa: PLC0415 - pandas
+    from thermostats.tables.reading import overview  # noqa: PLC0415
 
     runs = {name_in(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
     rows = overview(runs, data)
@@ -51,30 +55,47 @@ def show_gains(
         print()
         print_rows(rows, COLUMNS)
     if figure is not None:
-        from thermostats.plots.general import profile  # noqa: PLC0415 - matplotlib
+        from thermostats.plots.general import profile  # noqa: PLC0415
 
-        profile([row["model"] for row in rows] or [name_in(outcome) for outcome in outcomes], data=data, figure=figure)
+        profile(
+            [row["model"] for row in rows] or [name_in(outcome) for outcome in outcomes],
+            data=data,
+            figure=figure,
+        )
         print(f"figure: {figure}", file=sys.stderr)
     elif rows:
-        again = command("measure", *models, prompts="" if prompts == "core" else prompts, data=data, figure="gains.svg")
+        again = command(
+            "measure",
+            *models,
+            prompts="" if prompts == "core" else prompts,
+            data=data,
+            figure="gains.svg",
+        )
         print(f"To draw them: {again}", file=sys.stderr)
 
 
 def name_in(outcome: Any) -> str:
     """A model as `profile` takes it: with its revision, where that is none of the usual."""
-    return f"{outcome.model}@{outcome.revision}" if outcome.revision not in ("", "main") else str(outcome.model)
+    return (
+        f"{outcome.model}@{outcome.revision}"
+        if outcome.revision not in ("", "main")
+        else str(outcome.model)
+    )
 
 
 def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
     """Differences of two models' gains by `paired`; where both are measured, why there are none."""
-    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415 - reads weights
-    from thermostats.modelling.pairs import paired  # noqa: PLC0415 - scipy
-    from thermostats.tables import store  # noqa: PLC0415 - pandas
+    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415
+    from thermostats.modelling.pairs import paired  # noqa: PLC0415
+    from thermostats.tables import store  # noqa: PLC0415
 
     runs = store.load("runs", data)
     runs = runs.assign(sha=runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"]))
     runs = runs[runs["prompt_set"].ne("")]
-    named = [runs.loc[runs["sha"].eq(model_sha(folder)), ["model_id", "revision"]] for folder in (first, second)]
+    named = [
+        runs.loc[runs["sha"].eq(model_sha(folder)), ["model_id", "revision"]]
+        for folder in (first, second)
+    ]
     if any(of_one.empty for of_one in named):
         return None, ""
     models = [f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}" for of_one in named]
@@ -84,10 +105,22 @@ def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataF
         return None, str(error)
 
 
-OK, MISSING, BROKEN = "ok", "missing", "broken"
+OK = "ok"
+MISSING = "missing"
+BROKEN = "broken"
 UNPROVEN = "unproven"
 """State of a version that the register of proofs has not."""
-NEEDED = ("numpy", "pandas", "pyarrow", "scipy", "statsmodels", "matplotlib", "pymc", "nutpie", "arviz")
+NEEDED = (
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "statsmodels",
+    "matplotlib",
+    "pymc",
+    "nutpie",
+    "arviz",
+)
 EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
 PYTHONS = ((3, 11), (3, 13))
 
@@ -95,25 +128,47 @@ PYTHONS = ((3, 11), (3, 13))
 def checks(data: str | Path | None = None) -> list[dict[str, str]]:
     """Rows of name, state, found, advice.
 
-    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see `make_proofs_row`.
+    `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see
+    `make_proofs_row`.
     """
-    python, room = sys.version.split()[0], shutil.disk_usage(Path.cwd()).free / 1e9
+    python = sys.version.split()[0]
+    room = shutil.disk_usage(Path.cwd()).free / 1e9
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
-    rows = [("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}", "")]
-    rows.append(("Python", OK if good else BROKEN, python, "" if good else "use Python 3.11, 3.12 or 3.13"))
-    for name, libraries in {"libraries": NEEDED, **{f"extra {name}": each for name, each in EXTRAS.items()}}.items():
+    rows = [
+        ("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}", "")
+    ]
+    rows.append(
+        ("Python", OK if good else BROKEN, python, "" if good else "use Python 3.11, 3.12 or 3.13")
+    )
+    for name, libraries in {
+        "libraries": NEEDED,
+        **{f"extra {name}": each for name, each in EXTRAS.items()},
+    }.items():
         there = versions(*libraries)
         lacking = [library for library in libraries if library not in there]
-        advice = install(name.partition(" ")[2]) if name != "libraries" else f"pip install {' '.join(lacking)}"
+        advice = (
+            install(name.partition(" ")[2])
+            if name != "libraries"
+            else f"pip install {' '.join(lacking)}"
+        )
         state = OK if not lacking else BROKEN if name == "libraries" else MISSING
         listed = ", ".join(f"{library} {number}" for library, number in there.items())
         rows.append((name, state, listed or "not installed", advice if lacking else ""))
     compiler = shutil.which("g++") or shutil.which("clang++")
-    rows.append(("C++ compiler", OK if compiler else MISSING, compiler or "none", "" if compiler else "install g++"))
-    rows.append(("GPUs", OK, {None: "of another maker", 0: "none"}.get(gpus := count_gpus(), str(gpus)), ""))
+    rows.append(
+        (
+            "C++ compiler",
+            OK if compiler else MISSING,
+            compiler or "none",
+            "" if compiler else "install g++",
+        )
+    )
+    rows.append(
+        ("GPUs", OK, {None: "of another maker", 0: "none"}.get(gpus := count_gpus(), str(gpus)), "")
+    )
     rows.append(("free disk", OK, f"{room:.0f} GB", ""))
     try:
-        from thermostats.tables.store import check  # noqa: PLC0415 - so that a broken library is named, not met
+        from thermostats.tables.store import check  # noqa: PLC0415
 
         counts = check(place := folders.begun_or_shipped(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
@@ -125,8 +180,9 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
 
 
 def make_proofs_row() -> list[tuple[str, str, str, str]]:
-    """What the register says of the version of transformers that is installed; nothing where there is none."""
-    from thermostats.tables.register import find_version, list_proved  # noqa: PLC0415 - pandas
+    """What the register says of the version of transformers that is installed; nothing where there
+    is none."""
+    from thermostats.tables.register import find_version, list_proved  # noqa: PLC0415
 
     number = find_version()
     if not number:
@@ -140,24 +196,33 @@ def make_proofs_row() -> list[tuple[str, str, str, str]]:
 
 LETTER = "u"
 """Whose claim it is: the user's."""
-LETTERS = str.maketrans({"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"})
+LETTERS = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i"}
+)
 """Latin letters that are no letter with an accent, as a file's name writes them."""
 HERITAGE = "heritage with my models"
-"""What the question of the study is called, asked of one's own models too, where no other title is given."""
+"""What the question of the study is called, asked of one's own models too, where no other title is
+given."""
 
 
 def new_claim(name: str, folder: str | Path = "analyses") -> Path:
-    """Write an analysis that runs and the file of its words, named after the first free id; the analysis' path.
+    """Write an analysis that runs and the file of its words, named after the first free id; the
+    analysis' path.
 
-    name: what the claim is about, such as "depth helps". In the file's name letters lose their accents.
+    name: what the claim is about, such as "depth helps". In the file's name letters lose their
+    accents.
 
-    Raises UsageError where the name has no Latin letters, the folder has an analysis of that name, or no id is free.
+    Raises UsageError where the name has no Latin letters, the folder has an analysis of that name,
+    or no id is free.
     """
     return _begun("claim", name, Path(folder))
 
 
-def new_heritage(name: str | None = None, folder: str | Path = "analyses", *, gain: str = "penultimate_gain") -> Path:
-    """Write an analysis of heritage, geometry and scale in the study's models and the user's; else as `new_claim`."""
+def new_heritage(
+    name: str | None = None, folder: str | Path = "analyses", *, gain: str = "penultimate_gain"
+) -> Path:
+    """Write an analysis of heritage, geometry and scale in the study's models and the user's; else
+    as `new_claim`."""
     return _begun("heritage", HERITAGE if name is None else name, Path(folder), gain=gain)
 
 
@@ -182,24 +247,34 @@ def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
             next_step=f"thermostats new {template} {_other(slug, there)}, or open that one",
         )
     taken = {file[:3] for file in there}
-    free = [f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken]
+    free = [
+        f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken
+    ]
     if not free:
-        raise UsageError("no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99")
+        raise UsageError(
+            "no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99"
+        )
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
     fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
     path = folder / f"{free[0]}_{slug}.py"
     templates = resources.files("thermostats").joinpath("starting_points")
     texts = {
-        suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8") for suffix in (".md", ".py")
+        suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8")
+        for suffix in (".md", ".py")
     }
-    filled = {path.with_suffix(suffix): string.Template(text).substitute(fields) for suffix, text in texts.items()}
+    filled = {
+        path.with_suffix(suffix): string.Template(text).substitute(fields)
+        for suffix, text in texts.items()
+    }
     write_all(folder, {file: text.encode() for file, text in filled.items()})
     return path
 
 
 def _plain(name: str) -> str:
     """A name in small letters without accents: NFKD, its combining marks left out."""
-    parts = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", name).casefold().translate(LETTERS))
+    parts = unicodedata.normalize(
+        "NFKD", unicodedata.normalize("NFKD", name).casefold().translate(LETTERS)
+    )
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
@@ -219,30 +294,40 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
     if any(row["state"] == BROKEN for row in rows):
         raise typer.Exit(1)
     poor = [row["name"] for row in rows if row["state"] != OK]
-    step = f"see the advice on {', '.join(poor)}, or thermostats report C03" if poor else "thermostats report C03"
+    step = (
+        f"see the advice on {', '.join(poor)}, or thermostats report C03"
+        if poor
+        else "thermostats report C03"
+    )
     say_next(step, visible=watched(as_json))
 
 
 @app.command()
 def compare(
-    first: Annotated[Path, typer.Argument(help="Folder of a model, such as a base model.", metavar="A")],
+    first: Annotated[
+        Path, typer.Argument(help="Folder of a model, such as a base model.", metavar="A")
+    ],
     second: Annotated[
-        Path, typer.Argument(help="Folder of another of the same shape, such as a tuned one.", metavar="B")
+        Path,
+        typer.Argument(
+            help="Folder of another of the same shape, such as a tuned one.", metavar="B"
+        ),
     ],
     data: Data = None,
     as_json: Json = False,
 ) -> None:
     """Compare two models of one shape, as functions and as they are stored, and their gains.
 
-    As functions: distance of their canonical forms, 0 for models that changes of weights connect which leave every
-    output; anything else says only how far. As stored: which tensors changed, by how much and in what rank. Distance
-    is the Frobenius norm of the change over that of the first model's tensor; rank is effective, the participation
-    ratio of the change's squared singular values. Gains are shown where both models were measured, and differences
-    block by block over the prompts of both, with intervals. Numbers have four digits, with `--json` all.
+    As functions: distance of their canonical forms, 0 for models that changes of weights connect
+    which leave every output; anything else says only how far. As stored: which tensors changed, by
+    how much and in what rank. Distance is the Frobenius norm of the change over that of the first
+    model's tensor; rank is effective, the participation ratio of the change's squared singular
+    values. Gains are shown where both models were measured, and differences block by block over the
+    prompts of both, with intervals. Numbers have four digits, with `--json` all.
 
     Example: `thermostats compare models/base models/tuned`
     """
-    from thermostats.measurement.compare import compare as compared  # noqa: PLC0415 - reads weights
+    from thermostats.measurement.compare import compare as compared  # noqa: PLC0415
 
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
@@ -254,7 +339,9 @@ def compare(
         function = None if math.isnan(comparison.function) else comparison.function
         of_function = {"function": function, "function_notes": comparison.function_notes}
         stored = {"distance": comparison.distance, "notes": comparison.notes}
-        print_json({**of_function, **stored, "tensors": tensors, "gains": gains, "paired": by_block})
+        print_json(
+            {**of_function, **stored, "tensors": tensors, "gains": gains, "paired": by_block}
+        )
         return
     if not math.isnan(comparison.function):
         print(f"As functions: {comparison.function:.4g} ({_meaning(comparison.function)}).")
@@ -270,13 +357,18 @@ def compare(
     if changed:
         print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"], digits=DIGITS)
     if gains:
-        print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"], digits=DIGITS)
+        print_rows(
+            gains, ["gain", "source", "prompt_set", "first", "second", "ratio"], digits=DIGITS
+        )
     else:
         step = command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
     if differences is not None:
         level = differences.attrs["level"]
-        print(f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, {level:.0%} intervals:")
+        print(
+            f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, "
+            f"{level:.0%} intervals:"
+        )
         columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]
         print_rows(by_block, columns, digits=DIGITS)
     elif why and gains:
@@ -288,7 +380,11 @@ SAME = 1e-5
 
 
 def _meaning(distance: float) -> str:
-    return "the same function, as far as weights can say" if distance < SAME else "it says only how far"
+    return (
+        "the same function, as far as weights can say"
+        if distance < SAME
+        else "it says only how far"
+    )
 
 
 @app.command("set")
@@ -296,12 +392,16 @@ def set_(
     words: Annotated[
         list[str],
         typer.Argument(
-            help="Your models, as listed by thermostats ls models --own, then name=value of lab (heritage), family, "
-            "variant, parent, seed_of, year, quantised, package, model_licence, and for joined models their shape.",
+            help="Your models, as listed by thermostats ls models --own, then name=value of lab "
+            "(heritage), family, "
+            "variant, parent, seed_of, year, quantised, package, model_licence, and for joined "
+            "models their shape.",
             metavar="MODELS... FACTS...",
         ),
     ],
-    revision: Annotated[str | None, typer.Option(help="One revision; by default every revision.")] = None,
+    revision: Annotated[
+        str | None, typer.Option(help="One revision; by default every revision.")
+    ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
@@ -315,10 +415,14 @@ def set_(
     models, facts = ([word for word in words if ("=" in word) == fact] for fact in (False, True))
     if not models or not facts:
         *first, last = words
-        step = command("set", *(first or ["my-model"]), f"lab={last.partition('=')[2] or last}", data=data)
+        step = command(
+            "set", *(first or ["my-model"]), f"lab={last.partition('=')[2] or last}", data=data
+        )
         allowed = "models, then column=value"
-        raise UsageError("facts are set of models", got=" ".join(words), allowed=allowed, next_step=step)
-    from thermostats.tables.model_rows import set_facts, spelt_otherwise  # noqa: PLC0415 - pandas
+        raise UsageError(
+            "facts are set of models", got=" ".join(words), allowed=allowed, next_step=step
+        )
+    from thermostats.tables.model_rows import set_facts, spelt_otherwise  # noqa: PLC0415
 
     values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
@@ -328,7 +432,8 @@ def set_(
     )
     if lab := spelt_otherwise(values.get("heritage", values.get("lab", "")), folder):
         print(
-            f"Another lab is spelled {lab}; the tables now have two. If they are the same, set heritage={lab}.",
+            f"Another lab is spelled {lab}; the tables now have two. If they are the same, set "
+            f"heritage={lab}.",
             file=sys.stderr,
         )
     say_next("thermostats report", data=folder, visible=watched(as_json))
@@ -336,17 +441,20 @@ def set_(
 
 @app.command()
 def needs(
-    claims: Annotated[list[str], typer.Argument(help="Claims, such as C05.")], data: Data = None, as_json: Json = False
+    claims: Annotated[list[str], typer.Argument(help="Claims, such as C05.")],
+    data: Data = None,
+    as_json: Json = False,
 ) -> None:
-    """Report what a claim still needs: whether each set of evidence suffices, which models lack rows, what to run.
+    """Report what a claim still needs: whether each set of evidence suffices, which models lack
+    rows, what to run.
 
-    Nothing is measured or downloaded. Disk and memory are those of weights in float32; time is that of the forward
-    passes over the core prompts at this machine's speed.
+    Nothing is measured or downloaded. Disk and memory are those of weights in float32; time is that
+    of the forward passes over the core prompts at this machine's speed.
 
     Example: `thermostats needs C05 --data mine`
     """
     from thermostats.claims.run import claim_of  # noqa: PLC0415
-    from thermostats.claims.run import needs as computed  # noqa: PLC0415 - loads what analyses use
+    from thermostats.claims.run import needs as computed  # noqa: PLC0415
     from thermostats.claims.study import chosen, scripts  # noqa: PLC0415
 
     paths = scripts(folders.shipped("analyses"))
@@ -364,13 +472,18 @@ def needs(
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]
         if need.models:
             print_rows([_costs(model) for model in need.models], columns)
-        steps = ["Next:", *need.commands] if need.commands else ["No model lacks any row that the claim reads."]
+        steps = (
+            ["Next:", *need.commands]
+            if need.commands
+            else ["No model lacks any row that the claim reads."]
+        )
         print("\n".join(steps))
 
 
 def _costs(model: Lacking) -> dict[str, str]:
     """A model that lacks rows, with its costs rounded for reading."""
-    gib, minutes = 2**30, 60
+    gib = 2**30
+    minutes = 60
     return {
         "model_id": model.model_id + " (yours)" * model.own,
         "lacks": ", ".join(model.lacks),
@@ -389,26 +502,33 @@ def export(
     out: Annotated[
         Path,
         typer.Argument(
-            help=f"Folder to write to, new or empty; {CONTRIBUTION}: your own rows, as the package would take them."
+            help=f"Folder to write to, new or empty; {CONTRIBUTION}: your own rows, as the package "
+            f"would take them."
         ),
     ],
     tables: Annotated[
         list[str] | None,
-        typer.Argument(help="Tables; by default all that have rows.", autocompletion=lambda: list(TABLES)),
+        typer.Argument(
+            help="Tables; by default all that have rows.", autocompletion=lambda: list(TABLES)
+        ),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="csv or parquet.")] = "csv",
     partition: Annotated[
-        str | None, typer.Option(help="Partition Parquet files into folders by this column, such as model_id.")
+        str | None,
+        typer.Option(help="Partition Parquet files into folders by this column, such as model_id."),
     ] = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless data package.
+    """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless
+    data package.
 
-    Rows of your own that others may use are written by `thermostats export contribution --data mine`: tables,
-    provenance, licence and what was checked. A file source.toml in your folder says whose they are.
+    Rows of your own that others may use are written by `thermostats export contribution --data
+    mine`: tables, provenance, licence and what was checked. A file source.toml in your folder says
+    whose they are.
 
-    Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet --partition model_id`
+    Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet
+    --partition model_id`
     """
     folders.data_folder(data)
     check_export(out, tables or None, format_, partition)
@@ -416,12 +536,14 @@ def export(
         if tables or format_ != "csv":
             step = command("export", CONTRIBUTION, data=data or "mine")
             got = " ".join(tables or [format_])
-            raise UsageError("a contribution has all tables of your rows, as CSV", got=got, next_step=step)
-        from thermostats.tables.export import contribute  # noqa: PLC0415 - pandas
+            raise UsageError(
+                "a contribution has all tables of your rows, as CSV", got=got, next_step=step
+            )
+        from thermostats.tables.export import contribute  # noqa: PLC0415
 
         done = contribute(out, data=data)
     else:
-        from thermostats.tables.export import export as export_tables  # noqa: PLC0415 - pandas
+        from thermostats.tables.export import export as export_tables  # noqa: PLC0415
 
         done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
@@ -470,16 +592,17 @@ def heritage(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Write an analysis of heritage, geometry and scale, in the study's models and in yours, and give a first answer.
+    """Write an analysis of heritage, geometry and scale, in the study's models and in yours, and
+    give a first answer.
 
-    The first answer takes seconds: does the lab matter at all, does it beyond shape and size, how often would these
-    tests err on the same models? The analysis also fits the heritage model, with its checks. Both are about the
-    penultimate gain, or the gain that more of your models have.
+    The first answer takes seconds: does the lab matter at all, does it beyond shape and size, how
+    often would these tests err on the same models? The analysis also fits the heritage model, with
+    its checks. Both are about the penultimate gain, or the gain that more of your models have.
 
     Example: `thermostats new heritage --data mine`, then
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.modelling.heritage.lab_tests import answer, gain_of, lines  # noqa: PLC0415 - pandas
+    from thermostats.modelling.heritage.lab_tests import answer, gain_of, lines  # noqa: PLC0415
 
     gain = gain_of(data)
     first = answer(data, gain)
@@ -502,6 +625,8 @@ def _say_begun(path: Path, as_json: bool) -> None:
 
 def _step(path: Path, data: Path | None = None) -> str:
     """The command that makes the page, with the folder of rows that the user named."""
-    step = command("report", path.name[:3].upper(), analyses=path.parent, out="my-report", data=data)
+    step = command(
+        "report", path.name[:3].upper(), analyses=path.parent, out="my-report", data=data
+    )
     named = "" if data is not None else " (with your own tables too: --data FOLDER)"
     return f"{step}{named}, then edit {path}"

@@ -1,4 +1,5 @@
-"""What a tool hands out of one pass through a model, and our own reading of it: all blocks, all tokens."""
+"""What a tool hands out of one pass through a model, and our own reading of it: all blocks, all
+tokens."""
 
 from __future__ import annotations
 
@@ -37,23 +38,27 @@ Vectors = dict[str, Array]
 class Activations:
     """What a tool hands out of one pass over one input.
 
-    Names in a block: x_in and x_out, the stream before and after it; attention_read and mlp_read, what its sub-blocks
-    read; attention, what attention puts out; attention_write and mlp_write, what is added to the stream but for scales
-    that the entry names; heads, what W_O reads; attention_sum, mlp_sum and their `_normed` of post-norm blocks.
+    Names in a block: x_in and x_out, the stream before and after it; attention_read and mlp_read,
+    what its sub-blocks read; attention, what attention puts out; attention_write and mlp_write,
+    what is added to the stream but for scales that the entry names; heads, what W_O reads;
+    attention_sum, mlp_sum and their `_normed` of post-norm blocks.
     """
 
     blocks: tuple[Vectors, ...]
     hidden: tuple[Array | None, ...]
-    """The states that the model itself returns (tokens × d), by the blocks before them; None: not returned."""
+    """The states that the model itself returns (tokens × d), by the blocks before them; None: not
+    returned."""
     final: Array
     """The last hidden state that the model returns (tokens × d)."""
     moved: tuple[Array | None, ...] = ()
-    """Of each block how far every token's attention output moves where the first token's input changes (tokens)."""
+    """Of each block how far every token's attention output moves where the first token's input
+    changes (tokens)."""
 
 
 @dataclass(eq=False)
 class Watch(Probe):
-    """Hooks that keep the vectors of all tokens, and of attention how far a change of the first token reaches."""
+    """Hooks that keep the vectors of all tokens, and of attention how far a change of the first
+    token reaches."""
 
     moved: dict[int, Array] = field(default_factory=dict)
 
@@ -72,7 +77,9 @@ class Watch(Probe):
         if attends(block, entry) and entry.reads == "text":
             stack.callback(mixer.register_forward_hook(self.move, with_kwargs=True).remove)
 
-    def move(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def move(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
         """Run attention once more with another first token, as long as the one that is there."""
         if self.again or self.now() in self.moved:
             return
@@ -81,7 +88,9 @@ class Watch(Probe):
         other = torch.randn(x.shape[-1], generator=generator, dtype=torch.float64)
         changed = x.clone()
         first = changed.reshape(-1, x.shape[-1])[0]
-        first += (other * (float(first.double().norm()) / float(other.norm()))).to(x.device, x.dtype)
+        first += (other * (float(first.double().norm()) / float(other.norm()))).to(
+            x.device, x.dtype
+        )
         positional = (changed, *args[1:]) if args else ()
         named = kwargs if args else {**kwargs, "hidden_states": changed}
         before = numbers(tensor_of(output))
@@ -111,7 +120,9 @@ def read_activations(decoder: Decoder, inputs: Mapping[str, Any]) -> Activations
         options = {**without_cache(decoder.base), "output_hidden_states": True}
         with running(decoder.model):
             output = decoder.base(**inputs, **options)
-    hidden: tuple[Array | None, ...] = tuple(map(numbers, getattr(output, "hidden_states", None) or ()))
+    hidden: tuple[Array | None, ...] = tuple(
+        map(numbers, getattr(output, "hidden_states", None) or ())
+    )
     if decoder.entry.model_type in SHIFTED_STATES:
         hidden = (None, *hidden[:-1])
     blocks = tuple(watch.vectors[layer] for layer in range(depth))

@@ -1,7 +1,9 @@
-"""What the package knows of a model class: one small frozen entry each, looked up by the configuration's model type.
+"""What the package knows of a model class: one small frozen entry each, looked up by the
+configuration's model type.
 
-Plain Python: reading weights from disk needs no torch. A class is added by an entry of `ARCHITECTURES`, or a word in
-`LIKE_LLAMA`; every one is held to `tests/measurement/test_conformance.py`, which asks the model itself.
+Plain Python: reading weights from disk needs no torch. A class is added by an entry of
+`ARCHITECTURES`, or a word in `LIKE_LLAMA`; every one is held to
+`tests/measurement/test_conformance.py`, which asks the model itself.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ def _of(entry: Architecture, model_type: str, **changes: Any) -> Architecture:
     return replace(entry, name=model_type, model_type=model_type, **changes)
 
 
-def _if(entry: Architecture, name: str, conditions: dict[str, object], **changes: Any) -> Architecture:
+def _if(
+    entry: Architecture, name: str, conditions: dict[str, object], **changes: Any
+) -> Architecture:
     """A variant of an entry's model type, chosen by configuration values."""
     return replace(entry, name=name, when=tuple(conditions.items()), **changes)
 
@@ -35,7 +39,8 @@ def _matrices(value: str, output: str, layout: str = "separate") -> dict[str, st
 
 
 LLAMA = Architecture(name="llama", model_type="llama")
-"""Norm, attention, norm, gated feed-forward layer, each added to the stream; most later models share its names."""
+"""Norm, attention, norm, gated feed-forward layer, each added to the stream; most later models
+share its names."""
 
 GPT2 = _of(
     LLAMA,
@@ -45,7 +50,14 @@ GPT2 = _of(
     **_matrices("attn.c_attn", "attn.c_proj", "stacked"),
     transposed=True,
 )
-GPTJ = _of(GPT2, "gptj", **_matrices("attn.v_proj", "attn.out_proj"), transposed=False, mlp_norm="ln_1", parallel=True)
+GPTJ = _of(
+    GPT2,
+    "gptj",
+    **_matrices("attn.v_proj", "attn.out_proj"),
+    transposed=False,
+    mlp_norm="ln_1",
+    parallel=True,
+)
 BIGCODE = _of(GPT2, "gpt_bigcode", transposed=False, n_kv_heads="one")
 GPT_NEOX = _of(
     LLAMA,
@@ -99,10 +111,39 @@ OLMO2 = _of(GEMMA2, "olmo2", attention_norm="", mlp_norm="", unit_offset=False)
 STABLELM = _of(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
 DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
 HEADS = (
-    *("cls", "lm_head", "lm_projection", "vocab_transform", "vocab_layer_norm", "vocab_projector", "predictions"),
-    *("discriminator_predictions", "generator_predictions", "generator_lm_head", "classifier", "cls_classifier"),
-    *("distillation_classifier", "pooler", "pre_classifier", "contact_head", "mask_token", "head", "decoder"),
-    *("visual_projection", "text_projection", "logit_scale", "logit_bias", "qa_outputs", "classification_head"),
+    *(
+        "cls",
+        "lm_head",
+        "lm_projection",
+        "vocab_transform",
+        "vocab_layer_norm",
+        "vocab_projector",
+        "predictions",
+    ),
+    *(
+        "discriminator_predictions",
+        "generator_predictions",
+        "generator_lm_head",
+        "classifier",
+        "cls_classifier",
+    ),
+    *(
+        "distillation_classifier",
+        "pooler",
+        "pre_classifier",
+        "contact_head",
+        "mask_token",
+        "head",
+        "decoder",
+    ),
+    *(
+        "visual_projection",
+        "text_projection",
+        "logit_scale",
+        "logit_bias",
+        "qa_outputs",
+        "classification_head",
+    ),
     "position_ids",
 )
 BERT = _of(
@@ -157,7 +198,10 @@ SWIN = _of(
     "swin",
     prefix="swin",
     blocks="encoder.layers.{stage}.blocks",
-    moved=(("attention.v_proj", "attention.self.value"), ("attention.o_proj", "attention.output.dense")),
+    moved=(
+        ("attention.v_proj", "attention.self.value"),
+        ("attention.o_proj", "attention.output.dense"),
+    ),
     leading=0,
     stages="depths",
 )
@@ -206,7 +250,8 @@ T5 = _of(
     packs=False,
     outside=HEADS,
 )
-"""The encoder of an encoder–decoder; its decoder has cross-attention, which has no estimand here."""
+"""The encoder of an encoder–decoder; its decoder has cross-attention, which has no estimand
+here."""
 MBART = _of(
     T5,
     "mbart",
@@ -222,7 +267,12 @@ MBART = _of(
 BART = _of(
     MBART,
     "bart",
-    **{"final_norm": "", "attention_norm": "", "mlp_norm": "self_attn_layer_norm", "loader": "BartModel"},
+    **{
+        "final_norm": "",
+        "attention_norm": "",
+        "mlp_norm": "self_attn_layer_norm",
+        "loader": "BartModel",
+    },
     norm_after=("self_attn_layer_norm", "final_layer_norm"),
 )
 """BART: mBART with its norms behind the sums."""
@@ -235,7 +285,8 @@ MAMBA = _of(
     mixers=("mixer",),
     packs=False,
 )
-"""Norm and state space, added to the stream: there is neither attention nor a feed-forward layer."""
+"""Norm and state space, added to the stream: there is neither attention nor a feed-forward
+layer."""
 JAMBA = _of(
     LLAMA,
     "jamba",
@@ -259,7 +310,8 @@ QWEN3_NEXT = _of(
     packs=False,
     unit_offset=True,
 )
-"""Linear attention in most blocks, in the others attention whose heads are gated: neither has W_V and W_O."""
+"""Linear attention in most blocks, in the others attention whose heads are gated: neither has W_V
+and W_O."""
 _PARALLEL: dict[str, Any] = {"mlp_norm": "input_layernorm", "parallel": True}
 
 LIKE_LLAMA = (
@@ -268,7 +320,19 @@ LIKE_LLAMA = (
     "nanochat olmoe phimoe seed_oss solar_open"
 )
 ENCODERS_LIKE_BERT = {
-    **{name: name for name in ("roberta", "electra", "ernie", "roc_bert", "layoutlm", "rembert", "roformer", "luke")},
+    **{
+        name: name
+        for name in (
+            "roberta",
+            "electra",
+            "ernie",
+            "roc_bert",
+            "layoutlm",
+            "rembert",
+            "roformer",
+            "luke",
+        )
+    },
     **{
         "splinter": "splinter",
         "xlm-roberta": "roberta",
@@ -299,7 +363,13 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     GPTJ,
     _if(GPT_NEOX, "gpt_neox_sequential", {"use_parallel_residual": False}, parallel=False),
     GPT_NEOX,
-    _if(BIGCODE, "gpt_bigcode_multi_head", {"multi_query": False}, n_kv_heads="all", layout="grouped"),
+    _if(
+        BIGCODE,
+        "gpt_bigcode_multi_head",
+        {"multi_query": False},
+        n_kv_heads="all",
+        layout="grouped",
+    ),
     BIGCODE,
     _of(GPTJ, "codegen", value="attn.qkv_proj", layout="partitioned"),
     _if(
@@ -312,7 +382,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     OPT,
     BLOOM,
     _if(FALCON, "falcon_new_one_norm", {**_NEW, "num_ln_in_parallel_attn": 1}, n_kv_heads="config"),
-    _if(FALCON, "falcon_new", _NEW, n_kv_heads="config", attention_norm="ln_attn", mlp_norm="ln_mlp"),
+    _if(
+        FALCON, "falcon_new", _NEW, n_kv_heads="config", attention_norm="ln_attn", mlp_norm="ln_mlp"
+    ),
     _if(
         FALCON,
         "falcon_multi_head_sequential",
@@ -343,7 +415,10 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         **_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
     ),
     LLAMA,
-    *(_of(LLAMA, name) for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")),
+    *(
+        _of(LLAMA, name)
+        for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
+    ),
     *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
     _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),), unit_offset=True),
     GEMMA2,
@@ -352,7 +427,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     _of(
         GEMMA2,
         "gemma3",
-        **_trunk("model", "language_model.layers", "language_model.norm", "language_model.embed_tokens"),
+        **_trunk(
+            "model", "language_model.layers", "language_model.norm", "language_model.embed_tokens"
+        ),
         unembedding=("lm_head", "language_model.lm_head"),
         moved=(("model.language_model", "language_model.model"),),
         outside=("vision_tower", "multi_modal_projector"),
@@ -430,7 +507,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         **_matrices("attention.self.in_proj", "attention.output.dense", "grouped"),
         value_bias="attention.self.v_bias",
     ),
-    _of(BERT, "deberta-v2", prefix="deberta", **_matrices("attention.self.value_proj", "attention.output.dense")),
+    _of(
+        BERT,
+        "deberta-v2",
+        prefix="deberta",
+        **_matrices("attention.self.value_proj", "attention.output.dense"),
+    ),
     _of(
         BERT,
         "mpnet",
@@ -515,7 +597,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         bare_end=(("use_mean_pooling", True),),
     ),
     DINOV2,
-    _of(DINOV2, "dinov2_with_registers", prefix="dinov2_with_registers", registers="num_register_tokens"),
+    _of(
+        DINOV2,
+        "dinov2_with_registers",
+        prefix="dinov2_with_registers",
+        registers="num_register_tokens",
+    ),
     _of(
         DINOV2,
         "dinov3_vit",
@@ -529,19 +616,31 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     CLIP_VISION,
     _of(CLIP_VISION, "mlcd_vision_model"),
     _of(CLIP_VISION, "metaclip_2_vision_model", loader="MetaClip2VisionModel"),
-    _of(CLIP_VISION, "siglip_vision_model", final_norm="post_layernorm", leading=0, loader="SiglipVisionModel"),
+    _of(
+        CLIP_VISION,
+        "siglip_vision_model",
+        final_norm="post_layernorm",
+        leading=0,
+        loader="SiglipVisionModel",
+    ),
     SWIN,
 )
 STACKS = {
-    name: {"text": f"{name}_text_model", "image": f"{name}_vision_model"} for name in ("clip", "metaclip_2", "siglip")
+    name: {"text": f"{name}_text_model", "image": f"{name}_vision_model"}
+    for name in ("clip", "metaclip_2", "siglip")
 }
-"""Model type of several stacks → what each reads and its own model type; each is measured as a model of its own."""
+"""Model type of several stacks → what each reads and its own model type; each is measured as a
+model of its own."""
 
 _WITH_TEXT_TOWER = {
-    "language_model": "aria aya_vision cohere2_vision deepseek_vl deepseek_vl_hybrid exaone4_5 fuyu "
-    "glm46v glm4v glm_ocr glmasr glmga got_ocr2 internvl janus lfm2_vl lighton_ocr llava llava_next llava_next_video "
-    "llava_onevision minicpm_ocr minicpmv4_6 minicpmv4_7 minimax_m3_vl mistral3 moss_transcribe_diarize "
-    "omniasr ovis2 paddleocr_vl paligemma pp_chart2table qwen2_5_vl qwen2_audio qwen2_vl qwen3_5 qwen3_5_moe qwen3_asr "
+    "language_model": "aria aya_vision cohere2_vision deepseek_vl deepseek_vl_hybrid exaone4_5 "
+    "fuyu "
+    "glm46v glm4v glm_ocr glmasr glmga got_ocr2 internvl janus lfm2_vl lighton_ocr llava "
+    "llava_next llava_next_video "
+    "llava_onevision minicpm_ocr minicpmv4_6 minicpmv4_7 minimax_m3_vl mistral3 "
+    "moss_transcribe_diarize "
+    "omniasr ovis2 paddleocr_vl paligemma pp_chart2table qwen2_5_vl qwen2_audio qwen2_vl qwen3_5 "
+    "qwen3_5_moe qwen3_asr "
     "qwen3_vl qwen3_vl_moe video_llama_3 video_llava vipllava voxtral",
     "text_model": "granite_docling idefics2 idefics3 smolvlm",
 }

@@ -1,7 +1,7 @@
 """Attention weights of a loaded model, layer by layer, to rows of the table `attention`.
 
-Hooks on the attention modules reduce the weights of one layer (batch × H × n × n) before the next layer computes its
-own. Only eager attention has weights to show.
+Hooks on the attention modules reduce the weights of one layer (batch × H × n × n) before the next
+layer computes its own. Only eager attention has weights to show.
 """
 
 from __future__ import annotations
@@ -20,10 +20,24 @@ from torch import Tensor, nn
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.checkpoint import geometry, published_heads, split
-from thermostats.measurement.forward import Decoder, as_measured, call, in_turn, make_batches, submodule
+from thermostats.measurement.forward import (
+    Decoder,
+    as_measured,
+    call,
+    in_turn,
+    make_batches,
+    submodule,
+)
 from thermostats.measurement.lookup import eager_is_wrong
 from thermostats.measurement.plan import check_batches
-from thermostats.measurement.sheaf import MEASURES, Row, ValueSpectra, layer_rows, proxy_row, value_spectra
+from thermostats.measurement.sheaf import (
+    MEASURES,
+    Row,
+    ValueSpectra,
+    layer_rows,
+    proxy_row,
+    value_spectra,
+)
 from thermostats.measurement.spectra import norms
 from thermostats.tables.schemas import TABLES
 
@@ -45,18 +59,27 @@ def measure_attention(
     progress: Progress | None = None,
     values: Sequence[LayerValues] = (),
 ) -> pd.DataFrame:
-    """Table `attention`, without run_id, of every layer, head and prompt and of the published variants.
+    """Table `attention`, without run_id, of every layer, head and prompt and of the published
+    variants.
 
     `values`: spectra of every block's W_V, where they are known already.
 
-    Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not eager, so that it has
-    no weights to show, where eager attention is wrong for the model, or memory does not suffice.
+    Raises UsageError for prompts that cannot be measured; ThermostatsError where attention is not
+    eager, so that it has no weights to show, where eager attention is wrong for the model, or
+    memory does not suffice.
     """
     if eager_is_wrong(decoder.entry, decoder.config):
-        what = "eager attention is wrong for this model: it computes something else than its default one"
-        raise ThermostatsError(what, where=decoder.entry.name, next_step="leave out --what attention")
+        what = (
+            "eager attention is wrong for this model: it computes something else than its default "
+            "one"
+        )
+        raise ThermostatsError(
+            what, where=decoder.entry.name, next_step="leave out --what attention"
+        )
     values = values or block_values(decoder)
-    rows: list[Row] = [proxy_row(layer + 1, spectra.spectral_norm) for layer, spectra in enumerate(values)]
+    rows: list[Row] = [
+        proxy_row(layer + 1, spectra.spectral_norm) for layer, spectra in enumerate(values)
+    ]
     done = 0
     with as_measured(decoder.model):
         batches = make_batches(decoder, prompts, token_budget)
@@ -81,14 +104,16 @@ def measure_attention(
 
 @contextmanager
 def collecting(decoder: Decoder, on_layer: Callable[[int, Tensor], None]) -> Iterator[None]:
-    """While open, hand each block's number (from 0) and attention weights (batch × H × n × n) to `on_layer`, as soon as
-    they are computed."""
+    """While open, hand each block's number (from 0) and attention weights (batch × H × n × n) to
+    `on_layer`, as soon as they are computed."""
     heads = geometry(decoder.entry, decoder.config).n_heads
 
     def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "output_attentions" in kwargs:
             return args, {**kwargs, "output_attentions": True}
-        place = [*inspect.signature(module.forward).parameters, "output_attentions"].index("output_attentions")
+        place = [*inspect.signature(module.forward).parameters, "output_attentions"].index(
+            "output_attentions"
+        )
         return ((*args[:place], True, *args[place + 1 :]), kwargs) if place < len(args) else None
 
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
@@ -109,9 +134,14 @@ def block_values(decoder: Decoder) -> list[LayerValues]:
 
 
 def layer_values(decoder: Decoder, layer: int) -> LayerValues:
-    """What the sheaf of one block (from 0) needs of its W_V, in numbers; nothing of the size of a weight is kept."""
-    entry, config, block = decoder.entry, decoder.config, decoder.blocks[layer]
-    value, output = (_numbers(submodule(block, path, entry)) for path in (entry.value, entry.output))
+    """What the sheaf of one block (from 0) needs of its W_V, in numbers; nothing of the size of a
+    weight is kept."""
+    entry = decoder.entry
+    config = decoder.config
+    block = decoder.blocks[layer]
+    value, output = (
+        _numbers(submodule(block, path, entry)) for path in (entry.value, entry.output)
+    )
     parts = split(entry, config, value, output)
     heads = parts.w_v.reshape(-1, parts.d_head, parts.w_v.shape[1])
     exact = value_spectra(heads).squared[parts.kv_head]
@@ -123,16 +153,26 @@ def _numbers(module: nn.Module) -> NDArray[np.float32]:
     weight = module.weight
     if not isinstance(weight, Tensor) or weight.is_meta:
         step = "load the model without offloading to disk"
-        raise ThermostatsError("a projection's weights are not in memory", where=type(module).__name__, next_step=step)
+        raise ThermostatsError(
+            "a projection's weights are not in memory", where=type(module).__name__, next_step=step
+        )
     return weight.detach().float().cpu().numpy()
 
 
 def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
-    """Attention weights among what a module returned, behind a bias of positions where there is one."""
+    """Attention weights among what a module returned, behind a bias of positions where there is
+    one."""
     for item in reversed(output) if isinstance(output, tuple | list) else ():
-        if isinstance(item, Tensor) and item.ndim == 4 and item.shape[1] == heads and item.shape[2] == item.shape[3]:
+        if (
+            isinstance(item, Tensor)
+            and item.ndim == 4
+            and item.shape[1] == heads
+            and item.shape[2] == item.shape[3]
+        ):
             return item
     step = "leave out --what attention, or report the version of transformers"
     allowed = f"a tensor batch × {heads} × n × n among its outputs"
     where = f"{decoder.entry.attention} of {type(decoder.model).__name__}"
-    raise ThermostatsError("the attention module shows no weights", where=where, allowed=allowed, next_step=step)
+    raise ThermostatsError(
+        "the attention module shows no weights", where=where, allowed=allowed, next_step=step
+    )

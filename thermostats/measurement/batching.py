@@ -1,7 +1,9 @@
-"""Texts to the tokens a model reads, and those into batches within a budget: padded, or packed into one row.
+"""Texts to the tokens a model reads, and those into batches within a budget: padded, or packed into
+one row.
 
-What a tokenizer puts in front stays: models were trained to read a beginning-of-text token first, and it is position
-`first`. What it puts behind is taken off, as it would put `last` behind the prompt. No torch.
+What a tokenizer puts in front stays: models were trained to read a beginning-of-text token first,
+and it is position `first`. What it puts behind is taken off, as it would put `last` behind the
+prompt. No torch.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class TokenisedPrompt:
-    """One prompt as the model reads it, special tokens included: every token counts, the first is position `first`."""
+    """One prompt as the model reads it, special tokens included: every token counts, the first is
+    position `first`."""
 
     prompt_id: str
     token_ids: tuple[int, ...]
@@ -37,38 +40,60 @@ class TokenisedPrompt:
 
 @dataclass(frozen=True)
 class ImagePrompt:
-    """One image as the model reads it, a tensor (channels × height × width) that its processor made."""
+    """One image as the model reads it, a tensor (channels × height × width) that its processor
+    made."""
 
     prompt_id: str
     pixels: Any
 
 
-def check_prompts(prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None, context: int | None) -> None:
-    """Raise UsageError for no prompt, a repeated name, an empty prompt, an unknown token or one beyond the context."""
+def check_prompts(
+    prompts: Sequence[TokenisedPrompt], *, vocabulary: int | None, context: int | None
+) -> None:
+    """Raise UsageError for no prompt, a repeated name, an empty prompt, an unknown token or one
+    beyond the context."""
     if not prompts:
-        raise UsageError("no prompt to measure", next_step="name a prompt set: `thermostats ls prompts`")
+        raise UsageError(
+            "no prompt to measure", next_step="name a prompt set: `thermostats ls prompts`"
+        )
     seen: set[str] = set()
     for prompt in prompts:
-        n, where = len(prompt.token_ids), f"prompt {prompt.prompt_id}"
+        n = len(prompt.token_ids)
+        where = f"prompt {prompt.prompt_id}"
         if prompt.prompt_id in seen:
             raise UsageError("two prompts have the same prompt_id", where=where)
         seen.add(prompt.prompt_id)
         if n == 0:
-            raise UsageError("the prompt is empty: no tokens", where=where, next_step="remove it or give it a text")
+            raise UsageError(
+                "the prompt is empty: no tokens",
+                where=where,
+                next_step="remove it or give it a text",
+            )
         if context is not None and n > context:
-            what, got, allowed = "the prompt is longer than the model's context", f"{n} tokens", f"at most {context}"
-            raise UsageError(what, where=where, got=got, allowed=allowed, next_step="shorten or remove it")
-        if vocabulary is not None and not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary:
-            what, allowed = "a token is outside the model's vocabulary", f"0 to {vocabulary - 1}"
+            what = "the prompt is longer than the model's context"
+            got = f"{n} tokens"
+            allowed = f"at most {context}"
+            raise UsageError(
+                what, where=where, got=got, allowed=allowed, next_step="shorten or remove it"
+            )
+        if (
+            vocabulary is not None
+            and not 0 <= min(prompt.token_ids) <= max(prompt.token_ids) < vocabulary
+        ):
+            what = "a token is outside the model's vocabulary"
+            allowed = f"0 to {vocabulary - 1}"
             step = "use the tokenizer that belongs to the model"
-            raise UsageError(what, where=where, got=max(prompt.token_ids), allowed=allowed, next_step=step)
+            raise UsageError(
+                what, where=where, got=max(prompt.token_ids), allowed=allowed, next_step=step
+            )
 
 
 def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:
-    """Indices of prompts, batch by batch, at the least cost: Σ over batches of (size × longest + overhead) tokens.
+    """Indices of prompts, batch by batch, at the least cost: Σ over batches of (size × longest +
+    overhead) tokens.
 
-    No batch holds more than `budget` tokens, padding included, unless one prompt alone does. The order by length makes
-    the best partition one of consecutive prompts, found exactly in O(n²).
+    No batch holds more than `budget` tokens, padding included, unless one prompt alone does. The
+    order by length makes the best partition one of consecutive prompts, found exactly in O(n²).
     """
     order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
     best = [0.0]
@@ -88,10 +113,11 @@ def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[
 
 
 def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
-    """Indices of prompts, pack by pack, for rows without padding: as few packs as there can be, about equally full.
+    """Indices of prompts, pack by pack, for rows without padding: as few packs as there can be,
+    about equally full.
 
-    The longest prompt first, each into the pack that is least full; a pack more where one went over `budget` tokens.
-    Only a prompt alone may be longer.
+    The longest prompt first, each into the pack that is least full; a pack more where one went over
+    `budget` tokens. Only a prompt alone may be longer.
     """
     order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
     for n in range(max(1, -(-sum(lengths) // budget)), len(lengths) + 1):
@@ -111,25 +137,30 @@ def tokenise(
 ) -> tuple[list[TokenisedPrompt], str]:
     """Pairs of prompt_id and text as tokens, and the special tokens put in front of each, as text.
 
-    What an encoder's tokenizer puts behind stays, as each of its tokens reads it, but is no token of the prompt.
+    What an encoder's tokenizer puts behind stays, as each of its tokens reads it, but is no token
+    of the prompt.
 
-    Raises UsageError where a text gives no tokens of its own, and where it begins with a special token that the
-    tokenizer adds itself.
+    Raises UsageError where a text gives no tokens of its own, and where it begins with a special
+    token that the tokenizer adds itself.
     """
-    prompts, before = [], set()
+    prompts = []
+    before = set()
     usual = _in_front(tokenizer)
     for prompt_id, text in texts:
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
         if not bare:
             step = "remove it or give it a text"
-            raise UsageError("the prompt is empty", where=f"prompt {prompt_id}", got=repr(text), next_step=step)
+            raise UsageError(
+                "the prompt is empty", where=f"prompt {prompt_id}", got=repr(text), next_step=step
+            )
         ids = list(tokenizer(text)["input_ids"])
         places = (usual, *range(len(ids)))  # a text of the first token alone is found in front, too
         start = next((i for i in places if ids[i : i + len(bare)] == bare), 0)
         read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
         if start and bare[0] == ids[start - 1] and bare[0] in tokenizer.all_special_ids:
             raise UsageError(
-                "the text begins with a token that the tokenizer puts in front of it, which would be there twice",
+                "the text begins with a token that the tokenizer puts in front of it, which would "
+                "be there twice",
                 where=f"prompt {prompt_id}",
                 got=repr(text[:40]),
                 next_step=f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text"
@@ -145,5 +176,7 @@ def tokenise(
 
 def _in_front(tokenizer: Any) -> int:
     """How many tokens a tokenizer puts in front of a letter."""
-    ids, bare = (list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False))
+    ids, bare = (
+        list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False)
+    )
     return next((i for i in range(len(ids)) if bare and ids[i : i + len(bare)] == bare), 0)

@@ -1,4 +1,5 @@
-"""Checkpoints on disk as mapped tensors: safetensors read without torch, pickles by torch with `weights_only=True`.
+"""Checkpoints on disk as mapped tensors: safetensors read without torch, pickles by torch with
+`weights_only=True`.
 
 Nothing that a header or an index says is believed before it was held against the file.
 """
@@ -42,20 +43,33 @@ BUFFERS = (
     "position_ids",
     "token_type_ids",
 )
-"""Tensors that old checkpoints hold though they are no weights: masks, frequencies, numbers of positions."""
+"""Tensors that old checkpoints hold though they are no weights: masks, frequencies, numbers of
+positions."""
 NO_NUMBERS = ("BOOL", "I64", "torch.bool", "torch.int64")
 """Types of masks and of numbers of places, in which no format packs weights."""
 DIMENSIONS = 32
 """Most that an array has."""
-SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
-PICKLE, PICKLE_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-UNLOADABLE = (OSError, ValueError, RuntimeError, LookupError, TypeError, ImportError, AttributeError, AssertionError)
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+PICKLE = "pytorch_model.bin"
+PICKLE_INDEX = "pytorch_model.bin.index.json"
+UNLOADABLE = (
+    OSError,
+    ValueError,
+    RuntimeError,
+    LookupError,
+    TypeError,
+    ImportError,
+    AttributeError,
+    AssertionError,
+)
 """What transformers raises for files that it cannot load."""
 
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """One tensor of a checkpoint; `raw()` maps its bytes, bfloat16 as 16-bit words (see `decode`)."""
+    """One tensor of a checkpoint; `raw()` maps its bytes, bfloat16 as 16-bit words (see
+    `decode`)."""
 
     name: str
     path: Path
@@ -65,19 +79,23 @@ class StoredTensor:
     map_bytes: Callable[[], NDArray[Any]]
 
     def raw(self) -> NDArray[Any]:
-        """The tensor as stored, mapped and read only; slices and reshapes of it touch no bytes that they leave out.
+        """The tensor as stored, mapped and read only; slices and reshapes of it touch no bytes that
+        they leave out.
 
         Raises DataError where the dtype is none that spectra are computed from.
         """
         if self.dtype not in STORAGE:
             step = "use a checkpoint whose weights are not quantised"
             what = f"tensor {self.name} is stored in a format that is not measured"
-            raise DataError(what, where=self.path, got=self.dtype, allowed=", ".join(STORAGE), next_step=step)
+            raise DataError(
+                what, where=self.path, got=self.dtype, allowed=", ".join(STORAGE), next_step=step
+            )
         return self.map_bytes()
 
 
 def decode(raw: NDArray[Any]) -> NDArray[np.floating[Any]]:
-    """Stored numbers as float32, or float64 where stored so; 16-bit words are bfloat16, the upper half of a float32."""
+    """Stored numbers as float32, or float64 where stored so; 16-bit words are bfloat16, the upper
+    half of a float32."""
     if raw.dtype == np.uint16:
         wide = raw.astype(np.uint32)
         wide <<= 16
@@ -86,25 +104,30 @@ def decode(raw: NDArray[Any]) -> NDArray[np.floating[Any]]:
 
 
 def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
-    """Every tensor of a model folder by its name in the checkpoint: safetensors, in one file or sharded, else pickles.
+    """Every tensor of a model folder by its name in the checkpoint: safetensors, in one file or
+    sharded, else pickles.
 
-    All tensors of all shards count, and of a name in several shards the one in the last shard by name: this is what
-    transformers loads, whatever an index places elsewhere; `doubled` names those.
+    All tensors of all shards count, and of a name in several shards the one in the last shard by
+    name: this is what transformers loads, whatever an index places elsewhere; `doubled` names
+    those.
 
-    Raises DataError where there are no weights, a shard is missing, or a file does not hold what it says.
+    Raises DataError where there are no weights, a shard is missing, or a file does not hold what it
+    says.
     """
     first, read = _first_file(folder)
     return _sharded(first, read) if first.name.endswith(".index.json") else read(first)
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Files that a model's tensors are in, the index of shards included; raises as `open_checkpoint` does."""
+    """Files that a model's tensors are in, the index of shards included; raises as
+    `open_checkpoint` does."""
     first, _ = _first_file(folder)
     return [first, *_shard_files(first)] if first.name.endswith(".index.json") else [first]
 
 
 def doubled(folder: Path) -> list[str]:
-    """Tensors that several shards hold with different values, each in a sentence that says which counts."""
+    """Tensors that several shards hold with different values, each in a sentence that says which
+    counts."""
     first, read = _first_file(folder)
     if not first.name.endswith(".index.json"):
         return []
@@ -116,15 +139,18 @@ def doubled(folder: Path) -> list[str]:
             before = counted.get(name)
             if before is not None and not same_bits(before, tensor):
                 sentences[name] = (
-                    f"tensor {name} is in {before.path.name} and {path.name} with different values, and the index "
-                    f"names {placed.get(name, 'neither')}; that in {path.name} is loaded and measured"
+                    f"tensor {name} is in {before.path.name} and {path.name} with different "
+                    f"values, and the index "
+                    f"names {placed.get(name, 'neither')}; that in {path.name} is loaded and "
+                    f"measured"
                 )
             counted[name] = tensor
     return list(sentences.values())
 
 
 def same_bits(first: StoredTensor, second: StoredTensor) -> bool:
-    """Whether two tensors hold the same bits; of a format that is not read, whether they are one."""
+    """Whether two tensors hold the same bits; of a format that is not read, whether they are
+    one."""
     if first is second:
         return True
     if first.dtype != second.dtype or first.shape != second.shape or first.dtype not in STORAGE:
@@ -134,20 +160,27 @@ def same_bits(first: StoredTensor, second: StoredTensor) -> bool:
 
 
 def _first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
-    """The file of weights, or the index of shards, that transformers looks for first, and what reads such files."""
+    """The file of weights, or the index of shards, that transformers looks for first, and what
+    reads such files."""
     if named := _named_weights(folder):
         return folder / named, read_safetensors
-    for single, index, read in ((SINGLE, INDEX, read_safetensors), (PICKLE, PICKLE_INDEX, read_pickle)):
+    for single, index, read in (
+        (SINGLE, INDEX, read_safetensors),
+        (PICKLE, PICKLE_INDEX, read_pickle),
+    ):
         for name in (single, index):
             if (folder / name).is_file():
                 return folder / name, read
     step = "download the model again, or name another folder"
     what = "no weights in this folder"
-    raise DataError(what, where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}", next_step=step)
+    raise DataError(
+        what, where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}", next_step=step
+    )
 
 
 def _named_weights(folder: Path) -> str:
-    """File of weights that the configuration names, which transformers then loads; empty: it names none."""
+    """File of weights that the configuration names, which transformers then loads; empty: it names
+    none."""
     try:
         config = json.loads(read_bytes(folder / "config.json", CONFIG))
     except (OSError, ValueError, RecursionError, DataError):
@@ -155,52 +188,71 @@ def _named_weights(folder: Path) -> str:
     named = config.get("transformers_weights") if isinstance(config, dict) else None
     if named is None:
         return ""
-    if not isinstance(named, str) or _leaves(named) or not named.endswith((".safetensors", ".safetensors.index.json")):
-        what, allowed = (
-            "the configuration's transformers_weights is no file of weights",
-            "a safetensors file in the same folder",
-        )
+    if (
+        not isinstance(named, str)
+        or _leaves(named)
+        or not named.endswith((".safetensors", ".safetensors.index.json"))
+    ):
+        what = "the configuration's transformers_weights is no file of weights"
+        allowed = "a safetensors file in the same folder"
         raise DataError(what, where=folder / "config.json", got=repr(named)[:100], allowed=allowed)
     return named
 
 
 def read_safetensors(path: Path) -> dict[str, StoredTensor]:
-    """Tensors of one safetensors file, from its header alone, which safetensors holds against the file.
+    """Tensors of one safetensors file, from its header alone, which safetensors holds against the
+    file.
 
-    Raises DataError where the header's length, offsets, dtypes or shapes do not fit the file or each other.
+    Raises DataError where the header's length, offsets, dtypes or shapes do not fit the file or
+    each other.
     """
     try:
         with safe_open(path, "numpy"), path.open("rb") as stream:
             start = 8 + int.from_bytes(stream.read(8), "little")
             header = json.loads(stream.read(start - 8), object_pairs_hook=_unique)
     except OSError as error:
-        raise DataError("weights cannot be read", where=path, got=error.strerror or str(error)) from error
+        raise DataError(
+            "weights cannot be read", where=path, got=error.strerror or str(error)
+        ) from error
     except (SafetensorError, ValueError, RecursionError) as error:
-        what, step = "not a safetensors file, or a truncated one", "download the file again"
+        what = "not a safetensors file, or a truncated one"
+        step = "download the file again"
         raise DataError(what, where=path, got=str(error)[:200], next_step=step) from error
     tensors = {}
     for name, entry in header.items():
         if name == "__metadata__":
             continue
-        dtype, shape = entry["dtype"], tuple(entry["shape"])
+        dtype = entry["dtype"]
+        shape = tuple(entry["shape"])
         if len(shape) > DIMENSIONS:
             allowed = f"at most {DIMENSIONS}"
-            raise DataError(f"tensor {name} has too many dimensions", where=path, got=str(len(shape)), allowed=allowed)
+            raise DataError(
+                f"tensor {name} has too many dimensions",
+                where=path,
+                got=str(len(shape)),
+                allowed=allowed,
+            )
         first = start + entry["data_offsets"][0]
-        tensors[name] = StoredTensor(name, path, dtype, shape, partial(_mapped, path, dtype, shape, first))
+        tensors[name] = StoredTensor(
+            name, path, dtype, shape, partial(_mapped, path, dtype, shape, first)
+        )
     return tensors
 
 
 def read_pickle(path: Path) -> dict[str, StoredTensor]:
-    """Tensors of a PyTorch pickle, read by torch with `weights_only=True`, so that no code in it can run.
+    """Tensors of a PyTorch pickle, read by torch with `weights_only=True`, so that no code in it
+    can run.
 
-    Raises DataError where torch is not installed, the file is damaged or it holds anything but tensors.
+    Raises DataError where torch is not installed, the file is damaged or it holds anything but
+    tensors.
     """
     try:
-        import torch  # noqa: PLC0415 - only pickles need it
+        import torch  # noqa: PLC0415
     except ImportError as error:
         step = "install thermostats[measure], or use a checkpoint in safetensors"
-        raise DataError("a PyTorch pickle can only be read with torch", where=path, next_step=step) from error
+        raise DataError(
+            "a PyTorch pickle can only be read with torch", where=path, next_step=step
+        ) from error
     try:
         zipped = zipfile.is_zipfile(path)
         if zipped:
@@ -213,31 +265,40 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
         step = "use a checkpoint in safetensors, or convert it where you trust it"
         what = "PyTorch pickle cannot be read as plain weights"
         raise DataError(what, where=path, got=reason, next_step=step) from error
-    if not isinstance(loaded, dict) or not all(isinstance(value, torch.Tensor) for value in loaded.values()):
+    if not isinstance(loaded, dict) or not all(
+        isinstance(value, torch.Tensor) for value in loaded.values()
+    ):
         raise DataError(
-            "PyTorch pickle holds something other than named tensors", where=path, got=type(loaded).__name__
+            "PyTorch pickle holds something other than named tensors",
+            where=path,
+            got=type(loaded).__name__,
         )
     names = {f"torch.{precision}": name for name, precision in PRECISION.items()}
     tensors = {}
     for name, value in loaded.items():
         dtype = names.get(str(value.dtype), str(value.dtype))
-        tensors[str(name)] = StoredTensor(str(name), path, dtype, tuple(value.shape), partial(_torch_words, value))
+        tensors[str(name)] = StoredTensor(
+            str(name), path, dtype, tuple(value.shape), partial(_torch_words, value)
+        )
     return tensors
 
 
 def _check_stored(path: Path) -> None:
-    """Raise DataError where parts of a zip are compressed, which torch never does: unpacked they may fill memory."""
+    """Raise DataError where parts of a zip are compressed, which torch never does: unpacked they
+    may fill memory."""
     with zipfile.ZipFile(path) as archive:
         packed = [part for part in archive.infolist() if part.compress_type != zipfile.ZIP_STORED]
     if packed:
         step = "use a checkpoint in safetensors"
         what = "PyTorch pickle is compressed"
         got = f"{packed[0].filename} of {packed[0].file_size} bytes"
-        raise DataError(what, where=path, got=got, allowed="parts as torch stores them", next_step=step)
+        raise DataError(
+            what, where=path, got=got, allowed="parts as torch stores them", next_step=step
+        )
 
 
 def _torch_words(tensor: Any) -> NDArray[Any]:
-    import torch  # noqa: PLC0415 - only pickles need it
+    import torch  # noqa: PLC0415
 
     plain = tensor.detach()
     if plain.dtype == torch.bfloat16:
@@ -258,13 +319,20 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _sharded(index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]) -> dict[str, StoredTensor]:
+def _sharded(
+    index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]
+) -> dict[str, StoredTensor]:
     tensors: dict[str, StoredTensor] = {}
     shards = _shards(index)
     for path in _shard_files(index):
-        stored, names = read(path), shards[path.name]
+        stored = read(path)
+        names = shards[path.name]
         if absent := [name for name in names if name not in stored]:
-            raise DataError(f"shard lacks {len(absent)} tensors that the index places in it", where=path, got=absent[0])
+            raise DataError(
+                f"shard lacks {len(absent)} tensors that the index places in it",
+                where=path,
+                got=absent[0],
+            )
         tensors |= stored
     return tensors
 
@@ -274,8 +342,14 @@ def _shard_files(index: Path) -> list[Path]:
     shards = _shards(index)
     for file, names in shards.items():
         if not (index.parent / file).is_file():
-            got, step = f"{index.name} names it for {names[0]}", "download the model again"
-            raise DataError("a shard of the model is missing", where=index.parent / file, got=got, next_step=step)
+            got = f"{index.name} names it for {names[0]}"
+            step = "download the model again"
+            raise DataError(
+                "a shard of the model is missing",
+                where=index.parent / file,
+                got=got,
+                next_step=step,
+            )
     return [index.parent / file for file in sorted(shards)]
 
 
@@ -286,18 +360,24 @@ def _leaves(file: str) -> bool:
 
 
 def _shards(index: Path) -> dict[str, list[str]]:
-    """Shards of an index with the tensors each holds; every file name is one in the index's own folder."""
+    """Shards of an index with the tensors each holds; every file name is one in the index's own
+    folder."""
     try:
-        parsed = json.loads(read_bytes(index, INDEX_BYTES).decode("utf-8"), object_pairs_hook=_unique)
+        parsed = json.loads(
+            read_bytes(index, INDEX_BYTES).decode("utf-8"), object_pairs_hook=_unique
+        )
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError("index of the shards is not readable", where=index, got=str(error)[:200]) from error
+        raise DataError(
+            "index of the shards is not readable", where=index, got=str(error)[:200]
+        ) from error
     places = parsed.get("weight_map") if isinstance(parsed, dict) else None
     if not isinstance(places, dict) or not places:
         raise DataError("index of the shards has no weight_map", where=index)
     shards: dict[str, list[str]] = {}
     for name, file in places.items():
         if not isinstance(file, str) or _leaves(file):
-            what, allowed = f"index places {name} outside the model's folder", "a file name without a folder"
+            what = f"index places {name} outside the model's folder"
+            allowed = "a file name without a folder"
             raise DataError(what, where=index, got=repr(file)[:100], allowed=allowed)
         shards.setdefault(file, []).append(name)
     return shards
@@ -311,7 +391,14 @@ PARTITIONS = 4
 ALIASES: dict[str, tuple[str, ...]] = {
     "n_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "encoder_layers"),
     "d_model": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
-    "n_heads": ("num_attention_heads", "n_head", "num_heads", "n_heads", "attention_heads", "encoder_attention_heads"),
+    "n_heads": (
+        "num_attention_heads",
+        "n_head",
+        "num_heads",
+        "n_heads",
+        "attention_heads",
+        "encoder_attention_heads",
+    ),
     "n_kv_heads": ("num_key_value_heads", "num_kv_heads"),
     "d_head": ("head_dim", "d_kv"),
     "n_positions": ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"),
@@ -321,7 +408,8 @@ ALIASES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Geometry:
-    """L, d, H, K, width of a head's value d_h, and the width that W_V reads (d, or the latent's)."""
+    """L, d, H, K, width of a head's value d_h, and the width that W_V reads (d, or the
+    latent's)."""
 
     n_layers: int
     d_model: int
@@ -333,7 +421,8 @@ class Geometry:
 
 @dataclass(frozen=True)
 class ValueOutput:
-    """W_V (K·d_h × d), W_O (d × H·d_h) of one layer, and the key/value head of each query head (H)."""
+    """W_V (K·d_h × d), W_O (d × H·d_h) of one layer, and the key/value head of each query head
+    (H)."""
 
     w_v: NDArray[Any]
     w_o: NDArray[Any]
@@ -341,15 +430,22 @@ class ValueOutput:
     d_head: int
 
     def head(self, h: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """W_V^h (d_h × d) and W_O^h (d × d_h) of query head h, counted from 0; views, not copies."""
+        """W_V^h (d_h × d) and W_O^h (d × d_h) of query head h, counted from 0; views, not
+        copies."""
         k = int(self.kv_head[h])
-        return (self.w_v[k * self.d_head : (k + 1) * self.d_head], self.w_o[:, h * self.d_head : (h + 1) * self.d_head])
+        return (
+            self.w_v[k * self.d_head : (k + 1) * self.d_head],
+            self.w_o[:, h * self.d_head : (h + 1) * self.d_head],
+        )
 
 
 def config_value(config: Config, quantity: str) -> int | None:
     """A quantity of `ALIASES` from a configuration; None where it is not stated."""
     decoder = config_of(config)
-    return next((stated_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None), None)
+    return next(
+        (stated_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None),
+        None,
+    )
 
 
 def stated_count(decoder: Config, key: str) -> int:
@@ -357,12 +453,18 @@ def stated_count(decoder: Config, key: str) -> int:
     value = decoder.get(key)
     if type(value) is not int or not 0 < value <= LARGEST:
         what = f"the configuration's {key} is no number of its kind"
-        raise DataError(what, where="config.json", got=repr(value)[:60], allowed=f"a whole number from 1 to {LARGEST}")
+        raise DataError(
+            what,
+            where="config.json",
+            got=repr(value)[:60],
+            allowed=f"a whole number from 1 to {LARGEST}",
+        )
     return value
 
 
 def context(entry: Architecture, config: Config) -> int | None:
-    """Tokens that a prompt may have at most, special ones included; None where the configuration states no number.
+    """Tokens that a prompt may have at most, special ones included; None where the configuration
+    states no number.
 
     Rotary frequencies that grow with the length reach further than that number, by their factor.
     """
@@ -381,7 +483,8 @@ ORIGINAL = "original_max_position_embeddings"
 
 
 def ropes(config: Config) -> list[Config]:
-    """What a configuration says of its rotary embeddings, one for each kind of block where they differ."""
+    """What a configuration says of its rotary embeddings, one for each kind of block where they
+    differ."""
     decoder = config_of(config)
     stated = decoder.get("rope_parameters") or decoder.get("rope_scaling") or {}
     return [each for each in stated.values() if isinstance(each, Mapping)] or [stated]
@@ -401,8 +504,9 @@ def _required(config: Config, quantity: str) -> int:
 
 
 def geometry(entry: Architecture, config: Config) -> Geometry:
-    """L, d, H, K and d_h of a model, with several widths of its last stage; or of a block, of whose `of_layer` it is
-    given. Without attention there are no heads. Raises DataError where the configuration lacks one of them."""
+    """L, d, H, K and d_h of a model, with several widths of its last stage; or of a block, of whose
+    `of_layer` it is given. Without attention there are no heads. Raises DataError where the
+    configuration lacks one of them."""
     if entry.depths and not isinstance(config.get("num_heads"), int):
         config = of_layer(entry, config, sum(entry.depths) - 1)
     decoder = config_of(config)
@@ -413,21 +517,28 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     stated = config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     quarters = entry.layout != "partitioned" or n_heads % PARTITIONS == 0
-    stated_width = next((stated_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key)), None)
+    stated_width = next(
+        (stated_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key)), None
+    )
     if n_heads % n_kv_heads or (n_heads > d_model and stated_width is None) or not quarters:
         what = "the configuration's numbers of heads do not divide each other or its width"
         got = f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads"
         raise DataError(what, where="config.json", got=got)
-    d_head, d_value_in = stated_width or d_model // n_heads, d_model
+    d_head = stated_width or d_model // n_heads
+    d_value_in = d_model
     if entry.layout == "latent":
-        d_head, d_value_in = stated_count(decoder, "v_head_dim"), stated_count(decoder, "kv_lora_rank")
+        d_head = stated_count(decoder, "v_head_dim")
+        d_value_in = stated_count(decoder, "kv_lora_rank")
     return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)
 
 
 def clipped_at(config: Config) -> float:
-    """Largest value that a head may hold, where the configuration clips them; infinite where it does not."""
+    """Largest value that a head may hold, where the configuration clips them; infinite where it
+    does not."""
     inner = config.get("attn_config")
-    stated = config.get("clip_qkv") or (inner.get("clip_qkv") if isinstance(inner, Mapping) else None)
+    stated = config.get("clip_qkv") or (
+        inner.get("clip_qkv") if isinstance(inner, Mapping) else None
+    )
     return float(stated) if stated else np.inf
 
 
@@ -438,9 +549,12 @@ def query_to_kv_head(entry: Architecture, config: Config) -> NDArray[np.int64]:
 
 
 def value_rows(entry: Architecture, config: Config) -> NDArray[np.int64]:
-    """Rows of the stored (outputs × inputs) matrix that hold each key/value head's values (K × d_h)."""
+    """Rows of the stored (outputs × inputs) matrix that hold each key/value head's values (K ×
+    d_h)."""
     g = geometry(entry, config)
-    K, d_h, rows = g.n_kv_heads, g.d_head, np.arange(stored_rows(entry, config))
+    K = g.n_kv_heads
+    d_h = g.d_head
+    rows = np.arange(stored_rows(entry, config))
     if entry.layout == "stacked":
         rows = rows[-K * d_h :]
     elif entry.layout == "grouped":
@@ -470,24 +584,36 @@ def oriented(
     Raises DataError where a shape is not what the configuration implies.
     """
     g = geometry(entry, config)
-    shapes = {entry.value: (stored_rows(entry, config), g.d_value_in), entry.output: (g.d_model, g.n_heads * g.d_head)}
+    shapes = {
+        entry.value: (stored_rows(entry, config), g.d_value_in),
+        entry.output: (g.d_model, g.n_heads * g.d_head),
+    }
     fused, w_o = (matrix.T if entry.transposed else matrix for matrix in (value, output))
     for matrix, (module, shape) in zip((fused, w_o), shapes.items(), strict=True):
         if matrix.shape != shape:
             what = "weights and configuration disagree on a matrix's shape (outputs × inputs)"
-            raise DataError(what, where=f"{module}, architecture {entry.name}", got=matrix.shape, allowed=str(shape))
+            raise DataError(
+                what,
+                where=f"{module}, architecture {entry.name}",
+                got=matrix.shape,
+                allowed=str(shape),
+            )
     return fused, w_o
 
 
 def value_runs(entry: Architecture, config: Config) -> list[slice]:
-    """Runs of consecutive rows of the stored (outputs × inputs) matrix that make up W_V, as few as possible."""
+    """Runs of consecutive rows of the stored (outputs × inputs) matrix that make up W_V, as few as
+    possible."""
     places = value_rows(entry, config).ravel()
     breaks = np.flatnonzero(np.diff(places) != 1)
-    firsts, lasts = places[np.r_[0, breaks + 1]], places[np.r_[breaks, places.size - 1]]
+    firsts = places[np.r_[0, breaks + 1]]
+    lasts = places[np.r_[breaks, places.size - 1]]
     return [slice(int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
 
 
-def split(entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]) -> ValueOutput:
+def split(
+    entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]
+) -> ValueOutput:
     """W_V and W_O of one layer from the tensors `entry.value` and `entry.output` as stored.
 
     Raises DataError where a shape is not what the configuration implies.
@@ -505,7 +631,8 @@ def published_thirds(entry: Architecture, value: NDArray[Any]) -> NDArray[Any]:
 
 
 def published_heads(entry: Architecture, config: Config, value: NDArray[Any]) -> NDArray[Any]:
-    """Those rows cut into H heads of d_h consecutive rows (H × d_h × columns); rows beyond the last are zero.
+    """Those rows cut into H heads of d_h consecutive rows (H × d_h × columns); rows beyond the last
+    are zero.
 
     Fewer rows than H·d_h are left with grouped queries and with GPT-2's transposed matrix.
     """

@@ -1,8 +1,9 @@
-"""Facts of a model from its class: transformers builds it, and what its modules are decides, not what files are called.
+"""Facts of a model from its class: transformers builds it, and what its modules are decides, not
+what files are called.
 
-A model's row follows from configuration and headers (`model_row.py`) without torch. Here it is held against the class,
-built without memory, and later against the loaded model; where they differ the model's own answer counts, and the
-difference is named.
+A model's row follows from configuration and headers (`model_row.py`) without torch. Here it is held
+against the class, built without memory, and later against the loaded model; where they differ the
+model's own answer counts, and the difference is named.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from thermostats.measurement.readings import RMS_NORMS
 from thermostats.measurement.spectra import embedding_of, find, unembedding
 
 
-def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: bool) -> dict[str, Any]:
+def facts_of(
+    model: nn.Module, entry: Architecture, config: Config, *, tied: bool
+) -> dict[str, Any]:
     """Facts of a built or loaded model that its row of `models` states, by column.
 
-    tied: whether the unembedding is the embedding; a model that was only built cannot tell, as the files decide.
+    tied: whether the unembedding is the embedding; a model that was only built cannot tell, as the
+    files decide.
     """
     places = decoder(model, entry, config)
     parameters = dict(model.named_parameters())
@@ -43,11 +47,17 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
     learned = learns_positions(entry, config)
     table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
     outer = embedding * (1 if tied else 2) + bias + (0 if table is None else table.numel())
-    shapes = [{name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)]
+    shapes = [
+        {name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)
+    ]
     width = feed_forward(entry, config, shapes)
     return {
         "n_layers": len(places.blocks),
-        **({} if ends is None else dict(zip(("vocab_size", "d_embed"), ends.embedding.shape, strict=True))),
+        **(
+            {}
+            if ends is None
+            else dict(zip(("vocab_size", "d_embed"), ends.embedding.shape, strict=True))
+        ),
         **({} if width is None else dict(zip(("d_ff", "gated_mlp"), width, strict=True))),
         "n_positions": 0 if table is None else table.shape[-2],
         "tied_embeddings": tied,
@@ -59,7 +69,8 @@ def facts_of(model: nn.Module, entry: Architecture, config: Config, *, tied: boo
 
 
 class Ends(NamedTuple):
-    """Matrices at both ends of a model of text, and the bias of the unembedding; no head: the embedding twice."""
+    """Matrices at both ends of a model of text, and the bias of the unembedding; no head: the
+    embedding twice."""
 
     embedding: Tensor
     head: Tensor
@@ -79,15 +90,23 @@ def find_ends(places: Decoder) -> Ends | None:
 
 
 def _is_table(name: str, parameter: nn.Parameter) -> bool:
-    return name.removesuffix(".weight").rpartition(".")[2] in POSITION_TABLES and parameter.requires_grad
+    return (
+        name.removesuffix(".weight").rpartition(".")[2] in POSITION_TABLES
+        and parameter.requires_grad
+    )
 
 
 def _norm_kind(places: Decoder) -> str:
     """Kind of the norms of a block, as their class is called."""
-    entry, block = places.entry, places.blocks[0]
+    entry = places.entry
+    block = places.blocks[0]
     named = (entry.attention_norm, entry.mlp_norm, entry.attention_write, *entry.norm_after)
     norm = submodule(block, next(filter(None, named)), entry)
-    return "RMSNorm" if "rms" in type(norm).__name__.lower() or entry.model_type in RMS_NORMS else "LayerNorm"
+    return (
+        "RMSNorm"
+        if "rms" in type(norm).__name__.lower() or entry.model_type in RMS_NORMS
+        else "LayerNorm"
+    )
 
 
 def _heads(places: Decoder) -> dict[str, int]:
@@ -99,7 +118,9 @@ def _heads(places: Decoder) -> dict[str, int]:
     if block is None:
         return {}
     module = submodule(block, entry.attention, entry)
-    width = next((getattr(module, name, None) for name in ("head_dim", "attention_head_size")), None)
+    width = next(
+        (getattr(module, name, None) for name in ("head_dim", "attention_head_size")), None
+    )
     groups = getattr(module, "num_key_value_groups", None)
     heads = config_of(places.config).get("num_attention_heads")
     stated = {"d_head": width} if type(width) is int else {}
@@ -110,22 +131,34 @@ def _heads(places: Decoder) -> dict[str, int]:
 
 def differing(row: Mapping[str, Any], facts: Mapping[str, Any], of: str) -> list[str]:
     """Facts in which a row is not what a model is, a few words each."""
-    return [f"{name}: {row[name]} stated, {fact} {of}" for name, fact in facts.items() if row[name] != fact]
+    return [
+        f"{name}: {row[name]} stated, {fact} {of}"
+        for name, fact in facts.items()
+        if row[name] != fact
+    ]
 
 
 def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
-    """Whether a loaded model's unembedding is its embedding, once its matrices were held against those of the files.
+    """Whether a loaded model's unembedding is its embedding, once its matrices were held against
+    those of the files.
 
-    Compared are embedding, unembedding, and of each block the tensors that spectra are computed from, where files and
-    modules lay them out alike and they are not offloaded.
+    Compared are embedding, unembedding, and of each block the tensors that spectra are computed
+    from, where files and modules lay them out alike and they are not offloaded.
 
-    Raises DataError where a tensor that was measured in the files is not what the model computes with.
+    Raises DataError where a tensor that was measured in the files is not what the model computes
+    with.
     """
-    entry, tensors = places.entry, open_checkpoint(folder)
+    entry = places.entry
+    tensors = open_checkpoint(folder)
     pairs: list[tuple[StoredTensor, Any]] = []
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
         for path in (entry.value, entry.output) if attends(block, entry) else ():
-            pairs.append((find(tensors, entry.tensor_names(path, layer)), submodule(block, path, entry).weight))
+            pairs.append(
+                (
+                    find(tensors, entry.tensor_names(path, layer)),
+                    submodule(block, path, entry).weight,
+                )
+            )
     ends = find_ends(places)
     if ends is not None:
         pairs.append((embedding_of(entry, config, tensors), ends.embedding))
@@ -139,10 +172,14 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
 
 
 def _check_same(stored: StoredTensor, weight: Tensor) -> None:
-    held, loaded = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype), weight.detach().cpu()
+    held = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype)
+    loaded = weight.detach().cpu()
     if torch.equal(held.nan_to_num(), loaded.nan_to_num()):
         return
     what = "a tensor of the files is not the one that the loaded model computes with"
     step = "save the model anew with save_pretrained, so that its files hold each tensor once"
-    got = f"{stored.name}, largest difference {float((held.double() - loaded.double()).abs().max()):.3g}"
+    got = (
+        f"{stored.name}, largest difference "
+        f"{float((held.double() - loaded.double()).abs().max()):.3g}"
+    )
     raise DataError(what, where=stored.path, got=got, allowed="the same numbers", next_step=step)

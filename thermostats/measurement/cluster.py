@@ -1,6 +1,8 @@
-"""Specs on a Ray cluster: a share of a GPU each, several GPUs for a model that one does not hold; reports lost nodes.
+"""Specs on a Ray cluster: a share of a GPU each, several GPUs for a model that one does not hold;
+reports lost nodes.
 
-Ray places tasks by what they say they need; whether a lost one is tried again is decided where all engines' are.
+Ray places tasks by what they say they need; whether a lost one is tried again is decided where all
+engines' are.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ SPARE = 1.1
 
 
 class Ray:
-    """Tasks of Ray; the data folder and the models must be reachable from every node under the same path."""
+    """Tasks of Ray; the data folder and the models must be reachable from every node under the same
+    path."""
 
     def __init__(self, settings: EngineSettings, data: Path) -> None:
         self.settings, self.data = settings, data.resolve()
@@ -37,7 +40,8 @@ class Ray:
                     "the Ray cluster cannot be reached",
                     where=settings.address or "this machine",
                     got=first_line(error),
-                    next_step="check the address, as `ray start` printed it; without one Ray runs on this machine",
+                    next_step="check the address, as `ray start` printed it; without one Ray runs "
+                    "on this machine",
                 ) from error
         self.task: Any = ray.remote(measure_quietly)
         self.nodes: Any = ray.nodes
@@ -51,7 +55,9 @@ class Ray:
         if self.settings.on_gpus:
             most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
             return Place("accelerator", self.settings.gpu_memory, min(most, self.settings.gpus))
-        return Place("cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0))
+        return Place(
+            "cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0)
+        )
 
     def submit(self, job: Job) -> None:
         resources = request(job, self.place)
@@ -80,7 +86,9 @@ class Ray:
         try:
             outcome: Outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
-            return lost(self.running[reference].spec, f"{type(error).__name__}: {first_line(error, 200)}")
+            return lost(
+                self.running[reference].spec, f"{type(error).__name__}: {first_line(error, 200)}"
+            )
         return outcome
 
     def _without_place(self) -> list[tuple[Job, Outcome]]:
@@ -100,7 +108,13 @@ class Ray:
 def request(job: Job, place: Place) -> dict[str, float]:
     """What a task asks Ray for: bytes on a CPU; a share of a GPU, or so many whole ones."""
     if place.kind == "cpu":
-        return {"memory": min(job.n_bytes + PROCESS, place.each) if place.each else job.n_bytes + PROCESS}
+        return {
+            "memory": min(job.n_bytes + PROCESS, place.each)
+            if place.each
+            else job.n_bytes + PROCESS
+        }
     if place.each is None or job.devices > 1:
         return {"num_gpus": job.devices}
-    return {"num_gpus": min(1.0, math.ceil(100 * SPARE * (job.n_bytes + PROCESS) / place.each) / 100)}
+    return {
+        "num_gpus": min(1.0, math.ceil(100 * SPARE * (job.n_bytes + PROCESS) / place.each) / 100)
+    }

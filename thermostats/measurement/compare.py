@@ -1,7 +1,9 @@
-"""Two models of one shape: which tensors changed, by how much and in what rank, and what that did to their gains.
+"""Two models of one shape: which tensors changed, by how much and in what rank, and what that did
+to their gains.
 
-Distance of a tensor: ‖B − A‖_F / ‖A‖_F. Rank of a change D = B − A of a matrix: (Σσ²)² / Σσ⁴ = ‖D‖_F⁴ / ‖DDᵀ‖_F², the
-participation ratio of its squared singular values, between 1 and the rank; a change of rank r (LoRA) has at most r.
+Distance of a tensor: ‖B − A‖_F / ‖A‖_F. Rank of a change D = B − A of a matrix: (Σσ²)² / Σσ⁴ =
+‖D‖_F⁴ / ‖DDᵀ‖_F², the participation ratio of its squared singular values, between 1 and the rank; a
+change of rank r (LoRA) has at most r.
 """
 
 from __future__ import annotations
@@ -43,23 +45,32 @@ class Comparison:
     first: Path
     second: Path
     tensors: pd.DataFrame
-    """tensor, shape, numbers, distance, rank (of matrices that changed), full_rank: the most that it could be."""
+    """tensor, shape, numbers, distance, rank (of matrices that changed), full_rank: the most that
+    it could be."""
     gains: pd.DataFrame
-    """gain, source, prompt_set, first, second, ratio of second to first; empty where no source has both on one set."""
+    """gain, source, prompt_set, first, second, ratio of second to first; empty where no source has
+    both on one set."""
     distance: float
     """Distance of all tensors together."""
     notes: tuple[str, ...] = ()
     """What is not compared: heads that only one of the two has."""
     function: float = math.nan
-    """Distance as functions, see `same_function`: 0, but for rounding, says that they are the same."""
+    """Distance as functions, see `same_function`: 0, but for rounding, says that they are the
+    same."""
     function_parts: pd.DataFrame = field(default_factory=pd.DataFrame)
     """layer, part and distance of the canonical forms."""
     function_notes: tuple[str, ...] = ()
     """Why there is no such distance, or what it does not see."""
 
     def __repr__(self) -> str:
-        lines = [f"{self.first} and {self.second}: as functions {self.function:.4g}, as stored {self.distance:.4g}"]
-        lines.append(f"{len(self.changed)} of {len(self.tensors)} tensors differ; {len(self.gains)} gains of both")
+        lines = [
+            f"{self.first} and {self.second}: as functions {self.function:.4g}, as stored "
+            f"{self.distance:.4g}"
+        ]
+        lines.append(
+            f"{len(self.changed)} of {len(self.tensors)} tensors differ; {len(self.gains)} gains "
+            f"of both"
+        )
         return "\n".join([*lines, *self.notes])
 
     @property
@@ -70,31 +81,49 @@ class Comparison:
 
 
 def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison:
-    """Compare the models in two folders, tensor by tensor, and their gains where the tables hold both.
+    """Compare the models in two folders, tensor by tensor, and their gains where the tables hold
+    both.
 
-    Tensors are read one at a time and compared in float64; bfloat16 and float16 are exact there. Of masks, frequencies
-    and numbers of positions nothing is said, and heads that only one has are named in `notes`. Gains are those of runs
-    whose hash is the folder's, of one source on one prompt set. As functions models of some classes are compared, of
-    others `function_notes` says why not.
+    Tensors are read one at a time and compared in float64; bfloat16 and float16 are exact there. Of
+    masks, frequencies and numbers of positions nothing is said, and heads that only one has are
+    named in `notes`. Gains are those of runs whose hash is the folder's, of one source on one
+    prompt set. As functions models of some classes are compared, of others `function_notes` says
+    why not.
 
-    Raises UsageError for models of different blocks or shapes, DataError for folders that cannot be read.
+    Raises UsageError for models of different blocks or shapes, DataError for folders that cannot be
+    read.
     """
-    here, there = Path(first), Path(second)
+    here = Path(first)
+    there = Path(second)
     shared, notes = shared_tensors([(str(here), here), (str(there), there)])
-    rows, square, total = [], 0.0, 0.0
+    rows = []
+    square = 0.0
+    total = 0.0
     for first_tensor, second_tensor in shared:
         name = first_tensor.name
         x, y = (decode(stored.raw()).astype(np.float64) for stored in (first_tensor, second_tensor))
         change = y - x
-        moved, size = float(np.square(change).sum()), float(np.square(x).sum())
-        square, total = square + moved, total + size
+        moved = float(np.square(change).sum())
+        size = float(np.square(x).sum())
+        square = square + moved
+        total = total + size
         matrix = change.reshape(change.shape[0], -1) if change.ndim > 1 else change[:, None]
         shape = " × ".join(map(str, x.shape))
-        rows.append((name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape)))
-    tensors = pd.DataFrame(rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"])
+        rows.append(
+            (name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape))
+        )
+    tensors = pd.DataFrame(
+        rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"]
+    )
     as_functions = _as_functions(here, there)
     return Comparison(
-        here, there, tensors, _gains(here, there, data), _ratio(square, total), tuple(notes), *as_functions
+        here,
+        there,
+        tensors,
+        _gains(here, there, data),
+        _ratio(square, total),
+        tuple(notes),
+        *as_functions,
     )
 
 
@@ -107,7 +136,8 @@ def _as_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[s
 
 
 def effective_rank(change: Matrix) -> float:
-    """(Σσ²)² / Σσ⁴ of a matrix, by the smaller of its two Gram matrices; NaN where nothing changed."""
+    """(Σσ²)² / Σσ⁴ of a matrix, by the smaller of its two Gram matrices; NaN where nothing
+    changed."""
     wide = change if change.shape[0] <= change.shape[1] else change.T
     largest = float(np.abs(wide).max(initial=0.0))
     if largest == 0 or not math.isfinite(largest):
@@ -121,20 +151,29 @@ def _ratio(moved: float, size: float) -> float:
     return math.sqrt(moved / size) if size > 0 else math.inf if moved > 0 else 0.0
 
 
-def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[StoredTensor]], list[str]]:
+def shared_tensors(
+    models: Sequence[tuple[str, Path]],
+) -> tuple[list[list[StoredTensor]], list[str]]:
     """Tensors that are weights and that every model has, and of each model what is left out.
 
-    Names agree but for a prefix that models for a task put before those of the body. Raises UsageError where a block's
-    tensor is not in all, or where shapes differ.
+    Names agree but for a prefix that models for a task put before those of the body. Raises
+    UsageError where a block's tensor is not in all, or where shapes differ.
     """
     stored = [
-        {name: tensor for name, tensor in open_checkpoint(folder).items() if not name.endswith(BUFFERS)}
+        {
+            name: tensor
+            for name, tensor in open_checkpoint(folder).items()
+            if not name.endswith(BUFFERS)
+        }
         for _, folder in models
     ]
     bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
     pairs = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
-    shared = [[tensor for tensor in same if tensor is not None] for same in pairs if None not in same]
-    left, apart = list[str](), list[str]()
+    shared = [
+        [tensor for tensor in same if tensor is not None] for same in pairs if None not in same
+    ]
+    left = list[str]()
+    apart = list[str]()
     for i, ((model, _), tensors) in enumerate(zip(models, stored, strict=True)):
         common = {same[i].name for same in shared}
         alone = [name for name in tensors if name not in common]
@@ -156,16 +195,20 @@ def shared_tensors(models: Sequence[tuple[str, Path]]) -> tuple[list[list[Stored
             where=", ".join(str(folder) for _, folder in models),
             got=_few(apart, NAMED) if apart else "no tensor in common",
             allowed="models of one shape, such as a base model and those tuned from it",
-            next_step=f"compare others by their spectra: {_by_spectra([model for model, _ in models])}",
+            next_step=f"compare others by their spectra: "
+            f"{_by_spectra([model for model, _ in models])}",
         )
     return shared, left
 
 
 def _by_spectra(models: Sequence[str]) -> str:
-    """The line for a shell that measures weights of models of any shape and prints the angles between their spectra."""
+    """The line for a shell that measures weights of models of any shape and prints the angles
+    between their spectra."""
     measured = command("measure", *models, what="weights", data=SPECTRA)
     rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
-    names = ", ".join(f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models)
+    names = ", ".join(
+        f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models
+    )
     angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin([{names}])]))"
     return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
@@ -179,16 +222,25 @@ def _gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
     columns = ["gain", "source", "prompt_set", "first", "second", "ratio"]
     runs = store.load("runs", data)
     hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
-    features, sides, keys = reading.features(data, every=True), [], ["source", "prompt_set"]
+    features = reading.features(data, every=True)
+    sides = []
+    keys = ["source", "prompt_set"]
     for folder in (first, second):
-        of_model = runs.loc[hashes == model_sha(folder), ["model_id", "revision", "source"]].drop_duplicates()
+        of_model = runs.loc[
+            hashes == model_sha(folder), ["model_id", "revision", "source"]
+        ].drop_duplicates()
         measured = features.merge(of_model, on=["model_id", "revision", "source"])
         sides.append(measured.drop_duplicates(keys).set_index(keys)[list(GAINS)].stack())
-    both = pd.concat(sides, axis=1, keys=["first", "second"], join="inner").rename_axis([*keys, "gain"]).reset_index()
+    both = (
+        pd.concat(sides, axis=1, keys=["first", "second"], join="inner")
+        .rename_axis([*keys, "gain"])
+        .reset_index()
+    )
     return both.assign(ratio=both["second"] / both["first"])[columns]
 
 
-MATRICES, MEASURES = ("W_V", "W_O"), ("spectral_norm", "frobenius_norm")
+MATRICES = ("W_V", "W_O")
+MEASURES = ("spectral_norm", "frobenius_norm")
 DEPTHS, RANKS = 16, 8
 """Places in depth and among the heads of a block, the largest first, at which spectra are read."""
 
@@ -196,39 +248,52 @@ DEPTHS, RANKS = 16, 8
 FORMS = ("stored", "function")
 
 
-def weight_distances(models: Mapping[str, str | Path] | Sequence[str | Path], *, form: str = "stored") -> pd.DataFrame:
+def weight_distances(
+    models: Mapping[str, str | Path] | Sequence[str | Path], *, form: str = "stored"
+) -> pd.DataFrame:
     """Squared relative distances of models of one shape, models × models; for `neighbour_joining`.
 
-    form: of the weights as ``stored``, or as a ``function``: in the canonical form that `compare` describes, in which
-    models are at no distance that changes connect which leave every output; each is the mean of both directions.
+    form: of the weights as ``stored``, or as a ``function``: in the canonical form that `compare`
+    describes, in which models are at no distance that changes connect which leave every output;
+    each is the mean of both directions.
 
-    models: folders, by name or called as they are. Tensors that not all have, such as heads for a task, are left out
-    and named in `attrs["notes"]`. One tensor of all models is in memory at a time, in float64.
+    models: folders, by name or called as they are. Tensors that not all have, such as heads for a
+    task, are left out and named in `attrs["notes"]`. One tensor of all models is in memory at a
+    time, in float64.
 
-    Raises UsageError for models of other blocks or shapes, DataError for folders that cannot be read.
+    Raises UsageError for models of other blocks or shapes, DataError for folders that cannot be
+    read.
     """
-    folders = models if isinstance(models, Mapping) else {Path(model).name: model for model in models}
+    folders = (
+        models if isinstance(models, Mapping) else {Path(model).name: model for model in models}
+    )
     if len(folders) < max(2, len(models)):
-        raise UsageError("too few models, or two of one name", got=", ".join(folders), allowed="two or more")
+        raise UsageError(
+            "too few models, or two of one name", got=", ".join(folders), allowed="two or more"
+        )
     if form not in FORMS:
         raise UsageError("no such form", where="form", got=repr(form), allowed=" or ".join(FORMS))
     paths = [Path(folder) for folder in folders.values()]
     if form == "function":
         return _distances_of_functions(list(folders), paths)
     shared, notes = shared_tensors(list(zip(map(str, folders), paths, strict=True)))
-    apart, size = np.zeros((len(paths), len(paths))), np.zeros(len(paths))
+    apart = np.zeros((len(paths), len(paths)))
+    size = np.zeros(len(paths))
     for tensors in shared:
         w = [decode(tensor.raw()).astype(np.float64) for tensor in tensors]
         size += [np.square(matrix).sum() for matrix in w]
         for i in range(len(w)):
             apart[i, i + 1 :] += [np.square(other - w[i]).sum() for other in w[i + 1 :]]
-    distances = pd.DataFrame((apart + apart.T) / size.mean(), index=list(folders), columns=list(folders))
+    distances = pd.DataFrame(
+        (apart + apart.T) / size.mean(), index=list(folders), columns=list(folders)
+    )
     distances.attrs["notes"] = notes
     return distances
 
 
 def _distances_of_functions(names: Sequence[str], paths: Sequence[Path]) -> pd.DataFrame:
-    table, notes = pd.DataFrame(0.0, index=list(names), columns=list(names)), dict[str, None]()
+    table = pd.DataFrame(0.0, index=list(names), columns=list(names))
+    notes = dict[str, None]()
     for i, j in combinations(range(len(paths)), 2):
         both = [function_distance(*pair) for pair in ((paths[i], paths[j]), (paths[j], paths[i]))]
         table.iloc[i, j] = table.iloc[j, i] = float(np.mean([each.distance**2 for each in both]))
@@ -238,18 +303,22 @@ def _distances_of_functions(names: Sequence[str], paths: Sequence[Path]) -> pd.D
 
 
 def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
-    """Angles in radians between the spectra of models of any shape, models × models; for `neighbour_joining`.
+    """Angles in radians between the spectra of models of any shape, models × models; for
+    `neighbour_joining`.
 
-    weights: rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`, `frobenius_norm`), with
-    `model_id`, of one run a model. Of W_V and W_O the norms of every head, the largest of a block first, are read at 16
-    depths and 8 ranks; cos θ is the mean over the two matrices and two norms of the cosines between these. It does not
-    change with the size of all weights.
+    weights: rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`,
+    `frobenius_norm`), with `model_id`, of one run a model. Of W_V and W_O the norms of every head,
+    the largest of a block first, are read at 16 depths and 8 ranks; cos θ is the mean over the two
+    matrices and two norms of the cosines between these. It does not change with the size of all
+    weights.
 
     Raises UsageError for models without such rows, or with two for one head.
     """
     heads = weights[weights["matrix"].isin(MATRICES) & (weights["head"].astype(str) != "")]
     if heads.duplicated(["model_id", "layer", "matrix", "head"]).any():
-        twice = heads.loc[heads.duplicated(["model_id", "layer", "matrix", "head"]), "model_id"].iloc[0]
+        twice = heads.loc[
+            heads.duplicated(["model_id", "layer", "matrix", "head"]), "model_id"
+        ].iloc[0]
         raise UsageError("a head has two rows", where=twice, allowed="spectra of one run a model")
     heads = heads.dropna(subset=list(MEASURES))
     names = list(dict.fromkeys(weights["model_id"].astype(str)))
@@ -266,9 +335,13 @@ def _spectra(name: str, heads: pd.DataFrame) -> Array:
     for matrix in MATRICES:
         rows = heads[heads["matrix"] == matrix]
         if rows.empty:
-            raise UsageError("no spectra of heads", where=name, got=f"no rows of {matrix}", allowed="W_V and W_O")
+            raise UsageError(
+                "no spectra of heads", where=name, got=f"no rows of {matrix}", allowed="W_V and W_O"
+            )
         for measure in MEASURES:
-            by_layer = [_at(np.sort(block)[::-1], RANKS) for _, block in rows.groupby("layer")[measure]]
+            by_layer = [
+                _at(np.sort(block)[::-1], RANKS) for _, block in rows.groupby("layer")[measure]
+            ]
             grid = np.apply_along_axis(_at, 0, np.array(by_layer, dtype=np.float64), DEPTHS).ravel()
             spectra.append(grid / np.linalg.norm(grid))
     return np.array(spectra)
@@ -276,4 +349,8 @@ def _spectra(name: str, heads: pd.DataFrame) -> Array:
 
 def _at(values: Array, places: int) -> Array:
     """Values at evenly spaced places from the first to the last, linear between them."""
-    return np.interp(np.linspace(0, 1, places), np.linspace(0, 1, len(values)), np.asarray(values, dtype=np.float64))
+    return np.interp(
+        np.linspace(0, 1, places),
+        np.linspace(0, 1, len(values)),
+        np.asarray(values, dtype=np.float64),
+    )

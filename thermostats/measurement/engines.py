@@ -1,4 +1,5 @@
-"""Where specs are measured: this process, or processes of this machine, as many as GPUs, or cores and memory, allow."""
+"""Where specs are measured: this process, or processes of this machine, as many as GPUs, or cores
+and memory, allow."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Job:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes set aside for it: twice as many with every attempt, as the estimate may have been too low."""
+        """Bytes set aside for it: twice as many with every attempt, as the estimate may have been
+        too low."""
         return (UNKNOWN if self.need is None else self.need.total) << (self.attempt - 1)
 
 
@@ -48,20 +50,25 @@ class Engine(Protocol):
         """Take a job; it begins when there is room."""
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
-        """Jobs that are through, with what became of them; none after so many seconds, or where none was taken."""
+        """Jobs that are through, with what became of them; none after so many seconds, or where
+        none was taken."""
 
     def close(self) -> None:
         """Stop what still runs."""
 
 
 CPUS = 4
-"""Threads a model is measured with where nothing is said: products of matrices gain little from more."""
+"""Threads a model is measured with where nothing is said: products of matrices gain little from
+more."""
 
 
 class Inline:
-    """Specs in this very process, one after the other; for a single one there is nothing to keep apart."""
+    """Specs in this very process, one after the other; for a single one there is nothing to keep
+    apart."""
 
-    def __init__(self, settings: EngineSettings, data: Path, progress: Progress | None = None) -> None:
+    def __init__(
+        self, settings: EngineSettings, data: Path, progress: Progress | None = None
+    ) -> None:
         self.settings, self.data, self.progress = settings, data, progress
         self.jobs: list[Job] = []
 
@@ -99,9 +106,12 @@ class Worker:
 
 
 class Local(Inline):
-    """The same in a pool of processes: one for each GPU, or one for each `cpus` cores; jobs wait for a free one."""
+    """The same in a pool of processes: one for each GPU, or one for each `cpus` cores; jobs wait
+    for a free one."""
 
-    def __init__(self, settings: EngineSettings, data: Path, progress: Progress | None = None) -> None:
+    def __init__(
+        self, settings: EngineSettings, data: Path, progress: Progress | None = None
+    ) -> None:
         super().__init__(settings, data, progress)
         self.workers: list[Worker] = []
 
@@ -113,7 +123,11 @@ class Local(Inline):
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Jobs that are through; progress is passed on meanwhile."""
         self._start()
-        busy = {worker.connection: (worker, worker.job) for worker in self.workers if worker.job is not None}
+        busy = {
+            worker.connection: (worker, worker.job)
+            for worker in self.workers
+            if worker.job is not None
+        }
         through = []
         for connection in wait(list(busy), seconds) if busy else []:
             worker, job = busy[connection]  # type: ignore[index]
@@ -134,12 +148,17 @@ class Local(Inline):
         """Give jobs to processes that are free, as long as memory is."""
         room = self.place.each if self.place.kind == "cpu" else None
         for job in list(self.jobs):
-            taken = [worker.job.n_bytes + PROCESS for worker in self.workers if worker.job is not None]
+            taken = [
+                worker.job.n_bytes + PROCESS for worker in self.workers if worker.job is not None
+            ]
             if len(taken) == len(self.environments):
                 return
             if taken and room is not None and sum(taken) + job.n_bytes + PROCESS > room:
                 continue
-            worker = next((worker for worker in self.workers if worker.job is None), None) or self._worker()
+            worker = (
+                next((worker for worker in self.workers if worker.job is None), None)
+                or self._worker()
+            )
             self.jobs.remove(job)
             worker.job = job
             with suppress(OSError):  # it died while it was idle: `_heard` says so
@@ -152,7 +171,8 @@ class Local(Inline):
         return worker
 
     def _heard(self, worker: Worker, job: Job) -> Outcome | None:
-        """What a process says: its outcome; None where it was progress. A process that died is taken out."""
+        """What a process says: its outcome; None where it was progress. A process that died is
+        taken out."""
         try:
             kind, content = worker.connection.recv()
         except (EOFError, OSError):
@@ -189,10 +209,11 @@ def _exit(code: int | None) -> str:
 
 
 def local_place(settings: EngineSettings) -> Place:
-    """The room of this machine: its smallest GPU, or all where models are spread over them, else its free memory."""
-    import torch  # noqa: PLC0415 - loaded only where something is measured
+    """The room of this machine: its smallest GPU, or all where models are spread over them, else
+    its free memory."""
+    import torch  # noqa: PLC0415
 
-    from thermostats.measurement.plan import memory_available  # noqa: PLC0415 - as above
+    from thermostats.measurement.plan import memory_available  # noqa: PLC0415
 
     if settings.device == "cpu" or not torch.cuda.is_available():
         return Place("cpu", memory_available(torch.device("cpu")))
@@ -215,7 +236,7 @@ def _environments(settings: EngineSettings, place: Place) -> list[dict[str, str]
 
 def _visible_gpus() -> list[str]:
     """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
-    import torch  # noqa: PLC0415 - as above
+    import torch  # noqa: PLC0415
 
     stated = os.environ.get("CUDA_VISIBLE_DEVICES")
     return stated.split(",") if stated else [str(i) for i in range(torch.cuda.device_count())]

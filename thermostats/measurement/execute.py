@@ -1,4 +1,5 @@
-"""Many specs, the largest first, on whatever engine: one that cannot be measured never stops the others."""
+"""Many specs, the largest first, on whatever engine: one that cannot be measured never stops the
+others."""
 
 from __future__ import annotations
 
@@ -18,7 +19,13 @@ import filelock
 from huggingface_hub import scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
-from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError, not_installed
+from thermostats.errors import (
+    DataError,
+    ThermostatsError,
+    TransientError,
+    UsageError,
+    not_installed,
+)
 from thermostats.measurement import hub, session
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines import Engine, Inline, Job, Local
@@ -40,7 +47,16 @@ from thermostats.measurement.plan import (
 )
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import OnProgress as Progress
-from thermostats.measurement.spec import RETRIES, WHAT, Cost, EngineSettings, Outcome, Problem, RunSpec, failed
+from thermostats.measurement.spec import (
+    RETRIES,
+    WHAT,
+    Cost,
+    EngineSettings,
+    Outcome,
+    Problem,
+    RunSpec,
+    failed,
+)
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import runs
 from thermostats.tables.folders import begun_or_shipped, writable_folder
@@ -52,9 +68,12 @@ Ready = tuple[Job, Exception | None]
 
 
 class Downloads:
-    """Jobs in order, each handed over once its model is on this machine; `done` gives its place on the disk free."""
+    """Jobs in order, each handed over once its model is on this machine; `done` gives its place on
+    the disk free."""
 
-    def __init__(self, jobs: Sequence[Job], cache: Path | None = None, budget: int | None = None) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], cache: Path | None = None, budget: int | None = None
+    ) -> None:
         self.jobs, self.cache, self.budget = jobs, cache, budget
         self.needed = Counter((job.spec.model, job.spec.revision) for job in jobs)
         self.freed = threading.Condition()
@@ -68,7 +87,9 @@ class Downloads:
                 self.lock.acquire(timeout=0)
             except filelock.Timeout as error:
                 what = "another command is downloading to this cache within a budget"
-                raise UsageError(what, where=cache, next_step="wait for it, or leave out --set disk_budget") from error
+                raise UsageError(
+                    what, where=cache, next_step="wait for it, or leave out --set disk_budget"
+                ) from error
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -119,7 +140,8 @@ class Downloads:
                 sleep(pause)
 
     def _make_room(self, spec: RunSpec, budget: int) -> None:
-        """Wait until a model fits into the budget, deleting those that no job needs; raises where it never can."""
+        """Wait until a model fits into the budget, deleting those that no job needs; raises where
+        it never can."""
         try:
             options = {"download": False, "pickles": spec.pickles}
             hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **options)
@@ -129,20 +151,27 @@ class Downloads:
         if size > budget:
             step = "raise --set disk_budget"
             what = "the model is larger than the disk budget"
-            raise UsageError(what, where=spec.model, got=gib(size), allowed=gib(budget), next_step=step)
+            raise UsageError(
+                what, where=spec.model, got=gib(size), allowed=gib(budget), next_step=step
+            )
         with self.freed:
             while self._delete_until(budget - size) > budget - size and not self.stopped:
                 self.freed.wait()
 
     def _delete_until(self, room: int) -> int:
-        """Bytes in the own cache, once snapshots that no job needs were deleted, the oldest first, as far as needed."""
+        """Bytes in the own cache, once snapshots that no job needs were deleted, the oldest first,
+        as far as needed."""
         try:
             cache = scan_cache_dir(self.cache)
         except CacheNotFound:
             return 0  # nothing was downloaded to it yet
         used = int(cache.size_on_disk)
         snapshots = sorted(
-            ((revision.last_modified, repo.repo_id, revision) for repo in cache.repos for revision in repo.revisions),
+            (
+                (revision.last_modified, repo.repo_id, revision)
+                for repo in cache.repos
+                for revision in repo.revisions
+            ),
             key=lambda each: each[0],
         )
         for _, model, revision in snapshots:
@@ -157,8 +186,8 @@ class Downloads:
 def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome:
     """The outcome `planned`, or `skipped`, or `failed` where nothing can be measured.
 
-    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `seconds` what the forward passes take at the
-    rate of the place, `reason` what cannot be measured.
+    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `seconds` what the forward
+    passes take at the rate of the place, `reason` what cannot be measured.
     """
     spec = job.spec
     try:
@@ -167,7 +196,9 @@ def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome
         folder = configured(spec)
         cannot = lacking(folder, spec)
         if set(cannot) == set(spec.what):
-            raise ThermostatsError("nothing of it can be measured", where=spec.model, got=_words(cannot))
+            raise ThermostatsError(
+                "nothing of it can be measured", where=spec.model, got=_words(cannot)
+            )
         left = replace(spec, what=tuple(name for name in spec.what if name not in cannot))
         outcome, disk = _of_files(left, data)
     except Exception as error:  # told as an outcome, as when it is measured
@@ -188,9 +219,11 @@ def configured(spec: RunSpec) -> Path:
 
 
 def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
-    """Of the kinds of quantity asked for those that cannot be measured, each with the reason; from the configuration.
+    """Of the kinds of quantity asked for those that cannot be measured, each with the reason; from
+    the configuration.
 
-    Raises ThermostatsError for a class that is not measured, a setting that no entry describes, or a quantised model.
+    Raises ThermostatsError for a class that is not measured, a setting that no entry describes, or
+    a quantised model.
     """
     images = spec.prompts == "images" or Path(spec.prompts).is_dir()
     config = read_config(folder, "image" if images else "text")
@@ -202,13 +235,22 @@ def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
     except DataError as error:
         if "quantised" in str(error):  # weights that are not here are no reason
             raise
-    reasons = {"outputs": "" if entry.has_head else "the model has no next-token distribution", "attention": ""}
+    reasons = {
+        "outputs": "" if entry.has_head else "the model has no next-token distribution",
+        "attention": "",
+    }
     if entry.mixers:
-        reasons["attention"] = f"attention has another module in its place in some blocks: {', '.join(entry.mixers)}"
+        reasons["attention"] = (
+            f"attention has another module in its place in some blocks: {', '.join(entry.mixers)}"
+        )
     elif entry.depths:
-        reasons["attention"] = "the model attends within windows, whose graphs have no estimand here"
+        reasons["attention"] = (
+            "the model attends within windows, whose graphs have no estimand here"
+        )
     elif eager_is_wrong(entry, config):
-        reasons["attention"] = "eager attention is wrong for this model: it computes something else than the default"
+        reasons["attention"] = (
+            "eager attention is wrong for this model: it computes something else than the default"
+        )
     return {name: reasons[name] for name in spec.what if reasons.get(name)}
 
 
@@ -245,14 +287,17 @@ def execute(
 ) -> Iterator[Outcome]:
     """Measure specs, the largest first, and yield the outcome of each as soon as it is known.
 
-    Without an engine they are measured in this process. `prepare` is called before the first that is not finished. What
-    fails by the machine's or the network's fault is tried again so many times. `budget`: bytes that models downloaded
-    to the specs' `cache` may take.
+    Without an engine they are measured in this process. `prepare` is called before the first that
+    is not finished. What fails by the machine's or the network's fault is tried again so many
+    times. `budget`: bytes that models downloaded to the specs' `cache` may take.
     """
     folder = begun_or_shipped(data) if dry_run else writable_folder(data)
     engine = engine or Inline(EngineSettings(), folder, progress)
     try:
-        sets = {name: _unless_refused(load_prompts, name, folder) for name in {spec.prompts for spec in specs}}
+        sets = {
+            name: _unless_refused(load_prompts, name, folder)
+            for name in {spec.prompts for spec in specs}
+        }
         left = []
         for spec in specs:
             prompts = sets[spec.prompts]
@@ -267,7 +312,10 @@ def execute(
             return
         if prepare is not None:
             prepare()
-        texts = {name: [] if rows is None else [str(text) for text in rows["text"]] for name, rows in sets.items()}
+        texts = {
+            name: [] if rows is None else [str(text) for text in rows["text"]]
+            for name, rows in sets.items()
+        }
         jobs = largest_first(left, texts, engine.place)
         if dry_run:
             yield from (planned(job, texts[job.spec.prompts], folder, engine.place) for job in jobs)
@@ -284,19 +332,23 @@ def open_engine(settings: EngineSettings, data: Path, progress: Progress | None 
     """
     try:
         if settings.name == "ray":
-            from thermostats.measurement.cluster import Ray  # noqa: PLC0415 - an extra
+            from thermostats.measurement.cluster import Ray  # noqa: PLC0415
 
             return Ray(settings, data)
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
-        raise not_installed(error, f"the engine {settings.name} is not installed", settings.name) from error
+        raise not_installed(
+            error, f"the engine {settings.name} is not installed", settings.name
+        ) from error
 
 
-def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place) -> list[Job]:
+def largest_first(
+    specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place
+) -> list[Job]:
     """Specs as jobs, the one that needs most memory first, those of unknown need last.
 
-    `texts`: of each prompt set. One configuration is read for all revisions of a model: a family's checkpoints differ
-    in weights alone.
+    `texts`: of each prompt set. One configuration is read for all revisions of a model: a family's
+    checkpoints differ in weights alone.
     """
     alike = {_shape(spec): spec for spec in reversed(specs)}
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
@@ -309,12 +361,16 @@ def largest_first(specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], 
     for spec in specs:
         need = needs[_shape(spec)]
         devices = 1 if need is None else devices_needed(need, place)
-        spread = replace(spec, device_map="auto") if devices > 1 and spec.device_map is None else spec
+        spread = (
+            replace(spec, device_map="auto") if devices > 1 and spec.device_map is None else spec
+        )
         jobs.append(Job(spread, need, devices))
     return sorted(jobs, key=lambda job: -1 if job.need is None else job.need.total, reverse=True)
 
 
-def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, budget: int | None) -> Iterator[Outcome]:
+def _measured(
+    jobs: Sequence[Job], data: Path, engine: Engine, retries: int, budget: int | None
+) -> Iterator[Outcome]:
     fitting = []
     for job in jobs:
         refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
@@ -325,7 +381,8 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
             yield _failed(job, data, failed(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
     downloads = Downloads(fitting, cache, budget)
-    waiting, running = len(fitting), 0
+    waiting = len(fitting)
+    running = 0
     try:
         while waiting or running:
             for job, error in downloads.take(0.0 if running else 1.0):
@@ -338,12 +395,18 @@ def _measured(jobs: Sequence[Job], data: Path, engine: Engine, retries: int, bud
                     yield _failed(job, data, failed(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.problem.again and job.attempt <= retries:
-                    session.write_state(data, job.spec, runs.WAITING, outcome.problem.reason, job.attempt + 1)
+                    session.write_state(
+                        data, job.spec, runs.WAITING, outcome.problem.reason, job.attempt + 1
+                    )
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
                 downloads.done(job)
-                yield _failed(job, data, outcome) if outcome.status == "failed" else _with_need(job, outcome)
+                yield (
+                    _failed(job, data, outcome)
+                    if outcome.status == "failed"
+                    else _with_need(job, outcome)
+                )
     finally:
         downloads.close()
 
@@ -362,7 +425,8 @@ def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
 
 
 def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None:
-    """What a call finds, None where it refuses: why is said when the spec is measured, by what finds it out then."""
+    """What a call finds, None where it refuses: why is said when the spec is measured, by what
+    finds it out then."""
     with suppress(ThermostatsError):
         return call(*arguments)
     return None

@@ -22,16 +22,19 @@ from thermostats.measurement.lookup import config_of, direction_is_open
 from thermostats.measurement.model_class import Architecture, Config
 
 FEW_NUMBERS = 2**16
-"""A buffer of so many may be written to in a forward pass, as rotary frequencies are; larger ones are replaced."""
+"""A buffer of so many may be written to in a forward pass, as rotary frequencies are; larger ones
+are replaced."""
 CHUNK = "chunk_size_feed_forward"
 """How many tokens a feed-forward layer is run on at a time, which changes no number."""
 AHEAD = 1e-3
-"""What another last token changes at the first of a causal model, over what it changes at the last: rounding."""
+"""What another last token changes at the first of a causal model, over what it changes at the last:
+rounding."""
 
 
 @dataclass(frozen=True)
 class Decoder:
-    """A loaded model with the places that are hooked; `blocks` in order, `final_norm` None where there is none."""
+    """A loaded model with the places that are hooked; `blocks` in order, `final_norm` None where
+    there is none."""
 
     model: nn.Module
     entry: Architecture
@@ -47,7 +50,8 @@ class Decoder:
 
     @property
     def device(self) -> torch.device:
-        """Where token ids go: the device of the embedding; the CPU where it was offloaded, from which it is moved."""
+        """Where token ids go: the device of the embedding; the CPU where it was offloaded, from
+        which it is moved."""
         device = next(submodule(self.base, self.entry.embedding, self.entry).parameters()).device
         return torch.device("cpu") if device.type == "meta" else device
 
@@ -63,11 +67,14 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
         return parent.get_submodule(path)
     except AttributeError as error:
         step = (
-            "correct the entry in thermostats/measurement/architectures.py, or report the model and the "
+            "correct the entry in thermostats/measurement/architectures.py, or report the model "
+            "and the "
             "version of transformers"
         )
         what = f"the entry {entry.name} does not fit the model"
-        raise ThermostatsError(what, where=type(parent).__name__, got=f"no module {path}", next_step=step) from error
+        raise ThermostatsError(
+            what, where=type(parent).__name__, got=f"no module {path}", next_step=step
+        ) from error
 
 
 def optional(parent: nn.Module, path: str, entry: Architecture) -> nn.Module | None:
@@ -86,11 +93,16 @@ def attends(block: nn.Module, entry: Architecture) -> bool:
 def mixing(block: nn.Module, entry: Architecture) -> str:
     """Path of what mixes tokens in a block: attention, or what stands in its place."""
     there = dict(block.named_modules())
-    return entry.attention if attends(block, entry) else next((m for m in entry.mixers if m in there), entry.mixers[0])
+    return (
+        entry.attention
+        if attends(block, entry)
+        else next((m for m in entry.mixers if m in there), entry.mixers[0])
+    )
 
 
 def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
-    """The places of `entry` in a model with or without its head. Raises ThermostatsError where they are not there."""
+    """The places of `entry` in a model with or without its head. Raises ThermostatsError where they
+    are not there."""
     config = configuration(model) if config is None else config
     base = getattr(model, "base_model", model) if entry.has_head else model
     places = [entry.blocks.format(stage=stage) for stage in range(len(entry.depths) or 1)]
@@ -100,7 +112,11 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
     final_norm = optional(base, entry.final_norm, entry)
     submodule(base, entry.embedding, entry)
     for block in blocks if entry.mixers else blocks[:1]:
-        paths = (mixing(block, entry), entry.mlp, *((entry.value, entry.output) if attends(block, entry) else ()))
+        paths = (
+            mixing(block, entry),
+            entry.mlp,
+            *((entry.value, entry.output) if attends(block, entry) else ()),
+        )
         for path in paths:
             submodule(block, path, entry)
     parts = Decoder(model, entry, config, base, blocks, final_norm)
@@ -123,8 +139,11 @@ def is_causal(decoder: Decoder) -> bool:
 
 @contextmanager
 def in_turn(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
-    """While open, say which layer (from 0) is being computed: a block that several layers share is each in turn."""
-    layers = {block: [layer for layer, other in enumerate(blocks) if other is block] for block in blocks}
+    """While open, say which layer (from 0) is being computed: a block that several layers share is
+    each in turn."""
+    layers = {
+        block: [layer for layer, other in enumerate(blocks) if other is block] for block in blocks
+    }
     now = {"layer": -1}
 
     def hook(module: nn.Module, _args: Any) -> None:
@@ -171,21 +190,31 @@ def without_cache(module: nn.Module) -> dict[str, bool]:
     if "use_cache" in (takes := inspect.signature(module.forward).parameters):
         return {"use_cache": False}
     hands_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
-    towers = (part for part in module.modules() if part is not module and isinstance(part, PreTrainedModel))
-    cached = hands_on and any("use_cache" in inspect.signature(tower.forward).parameters for tower in towers)
+    towers = (
+        part
+        for part in module.modules()
+        if part is not module and isinstance(part, PreTrainedModel)
+    )
+    cached = hands_on and any(
+        "use_cache" in inspect.signature(tower.forward).parameters for tower in towers
+    )
     return {"use_cache": False} if cached else {}
 
 
 @contextmanager
 def as_measured(model: nn.Module) -> Iterator[None]:
-    """Without dropout and without gradients, GELU in one step, feed-forward layers on all tokens at once; the model is
-    put back as it was afterwards."""
+    """Without dropout and without gradients, GELU in one step, feed-forward layers on all tokens at
+    once; the model is put back as it was afterwards."""
     training = model.training
     model.eval()
-    spelled_out: list[Any] = [module for module in model.modules() if type(module) is NewGELUActivation]
+    spelled_out: list[Any] = [
+        module for module in model.modules() if type(module) is NewGELUActivation
+    ]
     for module in spelled_out:
         module.__dict__["forward"] = partial(_gelu, module)
-    chunks = {module: module.__dict__[CHUNK] for module in model.modules() if module.__dict__.get(CHUNK)}
+    chunks = {
+        module: module.__dict__[CHUNK] for module in model.modules() if module.__dict__.get(CHUNK)
+    }
     for module in chunks:
         module.__dict__[CHUNK] = 0
     try:
@@ -201,13 +230,21 @@ def as_measured(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def running(model: nn.Module) -> Iterator[None]:
-    """While open, a forward pass. Afterwards modules hold what they held before: what a pass leaves behind, as rotary
-    frequencies that grew with its length, is not there for the next.
+    """While open, a forward pass. Afterwards modules hold what they held before: what a pass leaves
+    behind, as rotary frequencies that grew with its length, is not there for the next.
 
-    Raises ThermostatsError for what the model's own code raises; of memory that does not suffice see `call`.
+    Raises ThermostatsError for what the model's own code raises; of memory that does not suffice
+    see `call`.
     """
-    buffers = [(module, name, x) for module in model.modules() for name, x in module.named_buffers(recurse=False)]
-    copies = [x.clone() if x.is_floating_point() and x.numel() <= FEW_NUMBERS else None for _, _, x in buffers]
+    buffers = [
+        (module, name, x)
+        for module in model.modules()
+        for name, x in module.named_buffers(recurse=False)
+    ]
+    copies = [
+        x.clone() if x.is_floating_point() and x.numel() <= FEW_NUMBERS else None
+        for _, _, x in buffers
+    ]
     states = [(module, _state(module)) for module in model.modules()]
     try:
         yield
@@ -217,7 +254,10 @@ def running(model: nn.Module) -> Iterator[None]:
         if of_memory(error) or _of_this_package(error):
             raise
         what = "the model's own code fails on an input"
-        step = "hold config.json against the class's documentation; --what weights reads only the files"
+        step = (
+            "hold config.json against the class's documentation; --what weights reads only the "
+            "files"
+        )
         got = f"{type(error).__name__}: {first_line(error, 160)}"
         raise ThermostatsError(what, where=type(model).__name__, got=got, next_step=step) from error
     finally:
@@ -246,29 +286,35 @@ def _of_this_package(error: Exception) -> bool:
 
 
 def _gelu(module: NewGELUActivation, x: Tensor) -> Tensor:
-    """½x(1 + tanh(√(2/π)(x + 0.044715 x³))), which transformers' NewGELUActivation takes eight tensors for."""
+    """½x(1 + tanh(√(2/π)(x + 0.044715 x³))), which transformers' NewGELUActivation takes eight
+    tensors for."""
     if x.dtype in (torch.float32, torch.float64):
         return nn.functional.gelu(x, approximate="tanh")
-    return NewGELUActivation.forward(module, x)  # in half precision every step rounds, and is part of the model
+    return NewGELUActivation.forward(
+        module, x
+    )  # in half precision every step rounds, and is part of the model
 
 
 OVERHEAD = {"cpu": 16, "accelerator": 256}
-"""Cost of one more padded batch in tokens: reading the weights takes as long as this many tokens' arithmetic."""
+"""Cost of one more padded batch in tokens: reading the weights takes as long as this many tokens'
+arithmetic."""
 BY_LENGTH = ("dynamic", "longrope", "su")
 """Rotary embeddings whose frequencies follow from the longest input of a batch."""
 PACK = 176
-"""Tokens of a pack: products of matrices are about as fast as they get, what is held at a time still is small."""
+"""Tokens of a pack: products of matrices are about as fast as they get, what is held at a time
+still is small."""
 FEW = 2
 """Patches on a side of the smallest image, where a model resizes its positions."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Token ids (rows × tokens) or images (rows × channels × height × width), the mask (rows × tokens), and the places
-    of the prompts in their list.
+    """Token ids (rows × tokens) or images (rows × channels × height × width), the mask (rows ×
+    tokens), and the places of the prompts in their list.
 
-    Either each row holds one prompt, padded on the right, or a single row holds all of them one after the other. Then
-    `positions` (1 × tokens) restart with each prompt, and prompt k begins at `starts[k]`.
+    Either each row holds one prompt, padded on the right, or a single row holds all of them one
+    after the other. Then `positions` (1 × tokens) restart with each prompt, and prompt k begins at
+    `starts[k]`.
     """
 
     indices: tuple[int, ...]
@@ -289,24 +335,35 @@ class Batch:
     @property
     def rows(self) -> tuple[int, ...]:
         """Row of each prompt."""
-        return tuple(range(len(self.indices))) if self.positions is None else (0,) * len(self.indices)
+        return (
+            tuple(range(len(self.indices))) if self.positions is None else (0,) * len(self.indices)
+        )
 
     def members(self) -> Tensor:
-        """1 for the tokens of each prompt that means are over (rows × prompts in the row × tokens)."""
+        """1 for the tokens of each prompt that means are over (rows × prompts in the row ×
+        tokens)."""
         rows, tokens = self.mask.shape
         ones = torch.zeros(rows, len(self.indices) // rows, tokens)
         for k, (start, span) in enumerate(zip(self.starts, self.spans, strict=True)):
-            ones[(k, 0) if self.positions is None else (0, k)][start + span.start : start + span.stop] = 1
+            ones[(k, 0) if self.positions is None else (0, k)][
+                start + span.start : start + span.stop
+            ] = 1
         return ones.to(self.input_ids.device)
 
 
 def make_batches(
-    decoder: Decoder, prompts: Sequence[TokenisedPrompt], budget: int | None = None, *, packed: bool = False
+    decoder: Decoder,
+    prompts: Sequence[TokenisedPrompt],
+    budget: int | None = None,
+    *,
+    packed: bool = False,
 ) -> list[Batch]:
-    """The prompts in batches on the model's device. Raises UsageError for prompts that cannot be measured.
+    """The prompts in batches on the model's device. Raises UsageError for prompts that cannot be
+    measured.
 
-    Packed where that is asked for and the model can: on a CPU, where padding costs more than attention over a few
-    prompts' tokens. Each alone where one would change another; see `keeps_apart`.
+    Packed where that is asked for and the model can: on a CPU, where padding costs more than
+    attention over a few prompts' tokens. Each alone where one would change another; see
+    `keeps_apart`.
     """
     if decoder.entry.reads == "image":
         return _images(decoder, prompts, budget)
@@ -316,16 +373,20 @@ def make_batches(
     lengths = [len(prompt.token_ids) for prompt in prompts]
     alone = not keeps_apart(decoder)
     if packed and kind == "cpu" and decoder.entry.packs and not alone:
-        return [_packed(decoder, prompts, indices) for indices in packs(lengths, budget=budget or PACK)]
+        return [
+            _packed(decoder, prompts, indices) for indices in packs(lengths, budget=budget or PACK)
+        ]
     parts = batches(lengths, budget=1 if alone else budget or BUDGET[kind], overhead=OVERHEAD[kind])
     return [padded(decoder, prompts, indices) for indices in parts]
 
 
 def keeps_apart(decoder: Decoder) -> bool:
-    """Whether what a model does with an input does not depend on the others of a batch, as far as its class tells.
+    """Whether what a model does with an input does not depend on the others of a batch, as far as
+    its class tells.
 
-    It may where the class is not transformers' own, whose masks are known; where there is no mask and tokens read those
-    behind them, padding too; and where the rotary frequencies follow the longest input.
+    It may where the class is not transformers' own, whose masks are known; where there is no mask
+    and tokens read those behind them, padding too; and where the rotary frequencies follow the
+    longest input.
     """
     accepted = inspect.signature(decoder.base.forward).parameters
     masked = decoder.entry.reads == "image" or decoder.entry.causal or "attention_mask" in accepted
@@ -341,16 +402,21 @@ def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequen
         nn.utils.rnn.pad_sequence(rows, batch_first=True).to(decoder.device)
         for rows in (tokens, [torch.ones_like(row) for row in tokens])
     )
-    return Batch(tuple(indices), tuple(map(len, tokens)), tuple(prompts[i].span for i in indices), ids, mask)
+    return Batch(
+        tuple(indices), tuple(map(len, tokens)), tuple(prompts[i].span for i in indices), ids, mask
+    )
 
 
 def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
     ids, positions = (
-        torch.cat(rows).unsqueeze(0).to(decoder.device) for rows in (tokens, [torch.arange(len(row)) for row in tokens])
+        torch.cat(rows).unsqueeze(0).to(decoder.device)
+        for rows in (tokens, [torch.arange(len(row)) for row in tokens])
     )
     spans = tuple(prompts[i].span for i in indices)
-    return Batch(tuple(indices), tuple(map(len, tokens)), spans, ids, torch.ones_like(ids), positions)
+    return Batch(
+        tuple(indices), tuple(map(len, tokens)), spans, ids, torch.ones_like(ids), positions
+    )
 
 
 def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
@@ -358,13 +424,16 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
 
     Raises UsageError for an image that is not of the size that the model reads.
     """
-    entry, config = decoder.entry, config_of(decoder.config)
+    entry = decoder.entry
+    config = config_of(decoder.config)
     channels, height, width = image_shape(decoder)
     sides = (height, width)
     each = _sides(config, "patch_size")
-    shape, allowed = tuple(image.shape), f"{channels} channels of {sides[0]} × {sides[1]}"
+    shape = tuple(image.shape)
+    allowed = f"{channels} channels of {sides[0]} × {sides[1]}"
     if entry.any_size and len(shape) == 3:
-        sides, allowed = shape[1:], f"{channels} channels, sides that are multiples of {each[0]} and {each[1]}"
+        sides = shape[1:]
+        allowed = f"{channels} channels, sides that are multiples of {each[0]} and {each[1]}"
     if shape != (channels, *sides) or sides[0] % each[0] or sides[1] % each[1]:
         raise UsageError("not an image as the model reads it", got=str(shape), allowed=allowed)
     grid = (sides[0] // each[0], sides[1] // each[1])
@@ -387,15 +456,19 @@ def _sides(config: Config, key: str) -> tuple[int, int]:
 
 
 def _check_windows(entry: Architecture, config: Config, grid: tuple[int, int]) -> None:
-    """Raise UsageError where a stage's patches do not fill its windows, or four of them the next stage's patch."""
+    """Raise UsageError where a stage's patches do not fill its windows, or four of them the next
+    stage's patch."""
     window = int(config.get("window_size") or 1)
     for stage in range(len(entry.depths)):
         wide = min(window, *grid)
         last = stage == len(entry.depths) - 1
         if any(side % wide or (not last and side % 2) for side in grid):
-            what, allowed = "the image's patches do not divide into windows", f"whole windows of {wide} in every stage"
+            what = "the image's patches do not divide into windows"
+            allowed = f"whole windows of {wide} in every stage"
             got = f"{grid[0]} × {grid[1]} patches in stage {stage + 1}"
-            raise UsageError(what, got=got, allowed=allowed, next_step="padding has no estimand here")
+            raise UsageError(
+                what, got=got, allowed=allowed, next_step="padding has no estimand here"
+            )
         grid = (grid[0] // 2, grid[1] // 2)
 
 
@@ -425,8 +498,13 @@ def example(decoder: Decoder) -> dict[str, Any]:
     few = (decoder.entry.any_size or resizes) and not decoder.entry.depths
     sides = [FEW * n for n in _sides(config, "patch_size")] if few else _sides(config, "image_size")
     shape = (1, int(config.get("num_channels", 3)), *sides)
-    noise = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(decoder.device, decoder.dtype)
-    return {"pixel_values": noise, **({"interpolate_pos_encoding": True} if few and not decoder.entry.any_size else {})}
+    noise = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(
+        decoder.device, decoder.dtype
+    )
+    return {
+        "pixel_values": noise,
+        **({"interpolate_pos_encoding": True} if few and not decoder.entry.any_size else {}),
+    }
 
 
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
@@ -450,18 +528,23 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
             "out of memory during the forward pass",
             where=str(batch.input_ids.device),
             got=f"{tokens} ({first_line(error, 120)})",
-            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or --set device_map=auto",
+            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or "
+            "--set device_map=auto",
         ) from error
 
 
 @contextmanager
 def head_on_last_token(decoder: Decoder, batch: Batch) -> Iterator[None]:
-    """While open, the head sees the last real token of each prompt alone: logits are (prompts × 1 × vocabulary)."""
-    rows, last = torch.tensor(batch.rows), torch.tensor(batch.starts) + torch.tensor(batch.lengths) - 1
+    """While open, the head sees the last real token of each prompt alone: logits are (prompts × 1 ×
+    vocabulary)."""
+    rows = torch.tensor(batch.rows)
+    last = torch.tensor(batch.starts) + torch.tensor(batch.lengths) - 1
 
     def keep_last(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
         hidden = output.last_hidden_state
-        output.last_hidden_state = hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(1)
+        output.last_hidden_state = hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(
+            1
+        )
         return output
 
     stack = submodule(decoder.base, decoder.entry.blocks.rpartition(".")[0], decoder.entry)

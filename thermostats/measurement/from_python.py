@@ -1,4 +1,5 @@
-"""Models measured from Python: by name, or in memory with their tokenizer; prompts as a list; several revisions."""
+"""Models measured from Python: by name, or in memory with their tokenizer; prompts as a list;
+several revisions."""
 
 from __future__ import annotations
 
@@ -19,14 +20,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from thermostats.errors import ThermostatsError, UsageError, first_line, listed, nearest, not_installed, unknown
-from thermostats.measurement.forward import Decoder, as_measured, decoder, example, on_exit, running, without_cache
+from thermostats.errors import (
+    ThermostatsError,
+    UsageError,
+    first_line,
+    listed,
+    nearest,
+    not_installed,
+    unknown,
+)
+from thermostats.measurement.forward import (
+    Decoder,
+    as_measured,
+    decoder,
+    example,
+    on_exit,
+    running,
+    without_cache,
+)
 from thermostats.measurement.loading import load
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import MeasurementPlan
 from thermostats.measurement.proof import TOLERANCES, relative_difference
-from thermostats.measurement.spec import PRECISIONS, TYPES, WHAT, RunSpec, check_device, check_here, check_set, spec_of
+from thermostats.measurement.spec import (
+    PRECISIONS,
+    TYPES,
+    WHAT,
+    RunSpec,
+    check_device,
+    check_here,
+    check_set,
+    spec_of,
+)
 from thermostats.measurement.spectra import read_config
 from thermostats.next_steps import Code, call
 from thermostats.tables import store
@@ -40,17 +66,24 @@ Passed = dict[str, NDArray[np.float64]]
 
 
 def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
-    """Raise UsageError where a model in memory and its written weights, loaded again, give different numbers, or where
-    its tokenizer reads a prompt as other tokens.
+    """Raise UsageError where a model in memory and its written weights, loaded again, give
+    different numbers, or where its tokenizer reads a prompt as other tokens.
 
-    Compared are what each block leaves and the logits, of three tokens or a small image, at the model's own precision.
+    Compared are what each block leaves and the logits, of three tokens or a small image, at the
+    model's own precision.
     """
-    folder, spec = planned.folder, planned.spec
+    folder = planned.folder
+    spec = planned.spec
     entry = lookup(read_config(folder.path, folder.reads))
     before = find_places(model, entry)
     first = _pass(before)
-    options: dict[str, Any] = {"device_map": spec.device_map, "trust_remote_code": spec.trust_remote_code}
-    loaded = load(folder, dtype=str(before.dtype).removeprefix("torch."), device=str(before.device), **options)
+    options: dict[str, Any] = {
+        "device_map": spec.device_map,
+        "trust_remote_code": spec.trust_remote_code,
+    }
+    loaded = load(
+        folder, dtype=str(before.dtype).removeprefix("torch."), device=str(before.device), **options
+    )
     if entry.reads == "text":
         _check_tokens(tokenizer, loaded.tokenizer, planned)
     second = _pass(loaded.decoder)
@@ -59,11 +92,13 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
         off = relative_difference([first[name]], x) if first[name].shape == x.shape else np.inf
         if off > tolerance:
             raise UsageError(
-                "the model in memory computes something else than its weights do once they are loaded again",
+                "the model in memory computes something else than its weights do once they are "
+                "loaded again",
                 where=name,
                 got=f"off by {off:.2g}",
                 allowed=f"at most {tolerance:g}",
-                next_step="undo what replaces its activation, forward method or attributes, or write it into the "
+                next_step="undo what replaces its activation, forward method or attributes, or "
+                "write it into the "
                 "weights or the configuration: rows are those of the weights alone",
             )
 
@@ -73,11 +108,13 @@ def _check_tokens(given: Any, loaded: Any, planned: MeasurementPlan) -> None:
         before, after = (list(each(str(prompt.text))["input_ids"]) for each in (given, loaded))
         if before != after:
             raise UsageError(
-                "the tokenizer in memory reads a prompt as other tokens than it does once it is loaded again",
+                "the tokenizer in memory reads a prompt as other tokens than it does once it is "
+                "loaded again",
                 where=f"prompt {prompt.prompt_id}",
                 got=f"tokens {str(after)[:60]}",
                 allowed=f"{str(before)[:60]}",
-                next_step="save it with save_pretrained, and give AutoTokenizer.from_pretrained of that folder",
+                next_step="save it with save_pretrained, and give AutoTokenizer.from_pretrained of "
+                "that folder",
             )
 
 
@@ -87,7 +124,8 @@ def find_places(model: Any, entry: Architecture) -> Decoder:
     try:
         return decoder(inner.get_submodule(entry.part) if entry.part else inner, entry)
     except (ThermostatsError, AttributeError) as error:
-        what, step = "the model in memory is not built as its class is", "save it with save_pretrained, name the folder"
+        what = "the model in memory is not built as its class is"
+        step = "save it with save_pretrained, name the folder"
         raise UsageError(what, got=f"{type(model).__name__}: {error}", next_step=step) from error
 
 
@@ -111,7 +149,10 @@ def _pass(places: Decoder) -> Passed:
     return left
 
 
-IN_MEMORY = "a hub id, a model's folder, or a transformers model in memory with its tokenizer or image processor"
+IN_MEMORY = (
+    "a hub id, a model's folder, or a transformers model in memory with its tokenizer or image "
+    "processor"
+)
 COMPILED = "_orig_mod."
 """What torch.compile puts before the names of a module's weights."""
 LIBRARIES = ("transformers.", "accelerate.", "torch.")
@@ -120,8 +161,13 @@ DIGITS = 12
 """Hexadecimal digits of the weights of a model in memory, or of a list of prompts, in its name."""
 
 
-OTHER_NAMES = {"offline": ("download", False), "lab": ("heritage", None), "model_id": ("name", None)}
-"""What the command line and other libraries call an option, and how it is said here; None: by the same value."""
+OTHER_NAMES = {
+    "offline": ("download", False),
+    "lab": ("heritage", None),
+    "model_id": ("name", None),
+}
+"""What the command line and other libraries call an option, and how it is said here; None: by the
+same value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +182,8 @@ class MeasureCall:
     options: Mapping[str, Any]
 
     def check(self) -> None:
-        """Raise UsageError for an option that there is not, and a prompt where its list is meant, with the call."""
+        """Raise UsageError for an option that there is not, and a prompt where its list is meant,
+        with the call."""
         allowed = sorted(TYPES.keys() - {"model"})
         for name, value in self.options.items():
             if name not in allowed:
@@ -146,8 +193,13 @@ class MeasureCall:
                 left = {each: value for each, value in self.options.items() if each in allowed}
                 step = f"did you mean {meant}? " if meant else ""
                 raise error.ending_in(step + self.line(options={**left, **instead}))
-        if isinstance(self.prompts, str) and " " in self.prompts.strip() and not Path(self.prompts).exists():
-            what, allowed_ = "no such prompt set or file", "a prompt set, a file, a folder of images, a list of texts"
+        if (
+            isinstance(self.prompts, str)
+            and " " in self.prompts.strip()
+            and not Path(self.prompts).exists()
+        ):
+            what = "no such prompt set or file"
+            allowed_ = "a prompt set, a file, a folder of images, a list of texts"
             step = f"a prompt itself stands in a list: {self.line(prompts=[self.prompts])}"
             raise UsageError(what, got=repr(self.prompts)[:60], allowed=allowed_, next_step=step)
         once = list(dict.fromkeys(self.prompts)) if isinstance(self.prompts, list) else []
@@ -164,7 +216,9 @@ class MeasureCall:
         options = arguments.pop("options", self.options)
         standard = {"data": None, "prompts": "core", "what": tuple(WHAT)}
         stated = {name: value for name, value in arguments.items() if value != standard[name]}
-        return call("measure", model, *([Code(tokenizer)] if tokenizer else []), **stated, **options)
+        return call(
+            "measure", model, *([Code(tokenizer)] if tokenizer else []), **stated, **options
+        )
 
 
 def measure(
@@ -180,30 +234,43 @@ def measure(
 ) -> pd.DataFrame:
     """Measure one model and return its rows of the table `layers`, with model_id and revision.
 
-    model: a hub id or a model's folder, in whose case the data folder may stand second; or a transformers model in
-    memory, compiled or spread over devices, with its tokenizer (of images, its processor). Of one in memory the weights
-    as they are now are written to a temporary folder and loaded again, so that there must be room for them twice; it
-    is refused where it computes something else than they do. It is called `name`, or else as its configuration says,
-    and its revision is a digest of its weights. Without a data folder rows are returned and kept nowhere.
+    model: a hub id or a model's folder, in whose case the data folder may stand second; or a
+    transformers model in memory, compiled or spread over devices, with its tokenizer (of images,
+    its processor). Of one in memory the weights as they are now are written to a temporary folder
+    and loaded again, so that there must be room for them twice; it is refused where it computes
+    something else than they do. It is called `name`, or else as its configuration says, and its
+    revision is a digest of its weights. Without a data folder rows are returned and kept nowhere.
 
-    prompts: a prompt set, a file of prompts, a folder of images, or a list of texts, whose prompt_id are p001, p002, ….
-    what: any of weights, gains, outputs, attention. revision: one or several branches, tags or commits. layers: numbers
-    of the blocks whose rows are returned, from 1; all are measured. `options` are the other fields of RunSpec: dtype,
-    device, device_map, token_budget, heritage, name, trust_remote_code, download, cache, source.
+    prompts: a prompt set, a file of prompts, a folder of images, or a list of texts, whose
+    prompt_id are p001, p002, …. what: any of weights, gains, outputs, attention. revision: one or
+    several branches, tags or commits. layers: numbers of the blocks whose rows are returned, from
+    1; all are measured. `options` are the other fields of RunSpec: dtype, device, device_map,
+    token_budget, heritage, name, trust_remote_code, download, cache, source.
 
     What was measured before is not measured again.
 
-    Raises UsageError for wrong arguments, ThermostatsError where the model cannot be measured; of a call that is
-    refused nothing is left.
+    Raises UsageError for wrong arguments, ThermostatsError where the model cannot be measured; of a
+    call that is refused nothing is left.
     """
     if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
         tokenizer, data = None, tokenizer
-    call = MeasureCall(model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options)
+    call = MeasureCall(
+        model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options
+    )
     call.check()
-    kinds = [part.strip() for part in what.split(",")] if isinstance(what, str) else listed(what, "what") or []
+    kinds = (
+        [part.strip() for part in what.split(",")]
+        if isinstance(what, str)
+        else listed(what, "what") or []
+    )
     revisions = listed(revision, "revision") or []
     if not revisions:
-        raise UsageError("no revision to measure", where="revision", got=repr(revision), allowed="one or several names")
+        raise UsageError(
+            "no revision to measure",
+            where="revision",
+            got=repr(revision),
+            allowed="one or several names",
+        )
     wanted = _numbers(layers)
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         place = Path(temporary)
@@ -211,15 +278,28 @@ def measure(
         fields = {**options, "what": tuple(kinds), "prompts": write_prompts(prompts, place)}
         if isinstance(model, (str, Path)):
             if tokenizer is not None:
-                what_ = "a tokenizer is only given with a model in memory; a named model has its own"
-                raise UsageError(what_, where="tokenizer", got=repr(tokenizer)[:60], next_step="leave it out")
+                what_ = (
+                    "a tokenizer is only given with a model in memory; a named model has its own"
+                )
+                raise UsageError(
+                    what_, where="tokenizer", got=repr(tokenizer)[:60], next_step="leave it out"
+                )
             specs = [spec_of(str(model), {**fields, "revision": each}) for each in revisions]
         else:
             if revisions != ["main"]:
                 what_ = "the revision of a model in memory follows from its weights"
-                raise UsageError(what_, where="revision", got=", ".join(revisions), next_step="leave it out; give name")
+                raise UsageError(
+                    what_,
+                    where="revision",
+                    got=", ".join(revisions),
+                    next_step="leave it out; give name",
+                )
             plain = unwrap_model(model)
-            fields = {"dtype": _dtype(plain), **fields, "name": options.get("name") or _called(plain)}
+            fields = {
+                "dtype": _dtype(plain),
+                **fields,
+                "name": options.get("name") or _called(plain),
+            }
             spec_of("in memory", fields)  # refuses before anything is written
             _check_words(call, kinds)
             specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
@@ -228,9 +308,13 @@ def measure(
 
 
 def _rows(
-    specs: Sequence[RunSpec], data: str | Path | None, wanted: Sequence[int] | None, in_memory: tuple[Any, ...] = ()
+    specs: Sequence[RunSpec],
+    data: str | Path | None,
+    wanted: Sequence[int] | None,
+    in_memory: tuple[Any, ...] = (),
 ) -> pd.DataFrame:
-    """Rows of `layers` of some specs, measured where they are not yet. in_memory: model and tokenizer they are of."""
+    """Rows of `layers` of some specs, measured where they are not yet. in_memory: model and
+    tokenizer they are of."""
     own_folder(data)
     tables = begun_or_shipped(data)
     for spec in specs:
@@ -238,9 +322,9 @@ def _rows(
         check_here(spec.device)
         check_set(spec.prompts, tables)
     try:
-        from thermostats.measurement import session  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.plan import plan  # noqa: PLC0415 - as above
-        from thermostats.measurement.session import Bars, ProgressLines  # noqa: PLC0415 - as above
+        from thermostats.measurement import session  # noqa: PLC0415
+        from thermostats.measurement.plan import plan  # noqa: PLC0415
+        from thermostats.measurement.session import Bars, ProgressLines  # noqa: PLC0415
     except ImportError as error:
         raise not_installed(error) from error
 
@@ -248,7 +332,12 @@ def _rows(
     for planned in plans:
         depth = int(planned.model["n_layers"])
         if beyond := [number for number in wanted or () if number > depth]:
-            raise UsageError("the model has no such block", where="layers", got=str(beyond), allowed=f"1 to {depth}")
+            raise UsageError(
+                "the model has no such block",
+                where="layers",
+                got=str(beyond),
+                allowed=f"1 to {depth}",
+            )
         if in_memory and any(run.kind != "weights" for run in planned.runs):
             check_same(in_memory[0], in_memory[1], planned)
     measured = []
@@ -258,7 +347,9 @@ def _rows(
             session.take_answers(planned, folder)
             if not planned.finished:
                 try:
-                    outcome = session.measure_plan(planned, folder, display.report if display else None)
+                    outcome = session.measure_plan(
+                        planned, folder, display.report if display else None
+                    )
                 except ThermostatsError as error:
                     if runs_kept := session.complete_runs(planned, folder)[1]:
                         error.add_note(runs_kept)
@@ -270,28 +361,48 @@ def _rows(
             rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)
             measured.append(rows.assign(revision=planned.folder.revision))
     together = pd.concat(measured, ignore_index=True)
-    return together if wanted is None else together[together["layer"].isin(wanted)].reset_index(drop=True)
+    return (
+        together
+        if wanted is None
+        else together[together["layer"].isin(wanted)].reset_index(drop=True)
+    )
 
 
 def _numbers(layers: Any) -> list[int] | None:
     """Numbers of blocks; UsageError for what is no whole number from 1."""
     if layers is None:
         return None
-    numbers = [layers] if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__") else list(layers)
-    wrong = [n for n in numbers if isinstance(n, (bool, str)) or not hasattr(n, "__index__") or int(n) < 1]
+    numbers = (
+        [layers]
+        if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__")
+        else list(layers)
+    )
+    wrong = [
+        n
+        for n in numbers
+        if isinstance(n, (bool, str)) or not hasattr(n, "__index__") or int(n) < 1
+    ]
     if wrong or not numbers:
-        raise UsageError("blocks are numbered from 1", where="layers", got=repr(layers)[:60], allowed="whole numbers")
+        raise UsageError(
+            "blocks are numbered from 1",
+            where="layers",
+            got=repr(layers)[:60],
+            allowed="whole numbers",
+        )
     return [int(number) for number in numbers]
 
 
 def write_prompts(prompts: Any, place: Path) -> str:
-    """Name of a prompt set or path of a file: a list of texts is written to one, called by its digest."""
+    """Name of a prompt set or path of a file: a list of texts is written to one, called by its
+    digest."""
     if isinstance(prompts, (str, Path)):
         return str(prompts)
     texts = listed(prompts, "prompts") or []
     if not texts or not all(text.strip() for text in texts):
         step = "give a list of texts, or the name of a prompt set: thermostats ls prompts"
-        raise UsageError("no prompts, or an empty one", where="prompts", got=repr(prompts)[:60], next_step=step)
+        raise UsageError(
+            "no prompts, or an empty one", where="prompts", got=repr(prompts)[:60], next_step=step
+        )
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
     path = place / f"prompts-{hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]}.jsonl"
     path.write_text(lines, encoding="utf-8")
@@ -299,21 +410,31 @@ def write_prompts(prompts: Any, place: Path) -> str:
 
 
 def unwrap_model(model: Any) -> Any:
-    """A model in memory without what torch.compile puts around it; UsageError for what cannot be measured."""
+    """A model in memory without what torch.compile puts around it; UsageError for what cannot be
+    measured."""
     plain = getattr(model, "_orig_mod", model)
     if not all(hasattr(plain, name) for name in ("save_pretrained", "config", "state_dict")):
-        inner = "measure(model.module, tokenizer)" if hasattr(getattr(plain, "module", None), "config") else ""
+        inner = (
+            "measure(model.module, tokenizer)"
+            if hasattr(getattr(plain, "module", None), "config")
+            else ""
+        )
         got = " ".join(repr(model).split())[:60]
-        raise UsageError("not a model that can be measured", got=got, allowed=IN_MEMORY, next_step=inner)
+        raise UsageError(
+            "not a model that can be measured", got=got, allowed=IN_MEMORY, next_step=inner
+        )
     if hasattr(plain, "peft_config"):
         step = "measure(model.merge_and_unload(), tokenizer)"
-        raise UsageError("adapters can be measured only after merging", got=type(plain).__name__, next_step=step)
+        raise UsageError(
+            "adapters can be measured only after merging", got=type(plain).__name__, next_step=step
+        )
     _check_weights_alone(plain)
     return plain
 
 
 def _check_weights_alone(model: Any) -> None:
-    """Raise UsageError where a model in memory computes with more than the weights that it saves."""
+    """Raise UsageError where a model in memory computes with more than the weights that it
+    saves."""
     for name, module in model.named_modules():
         hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
         if any(not str(getattr(hook, "__module__", "")).startswith(LIBRARIES) for hook in hooks):
@@ -338,14 +459,19 @@ def _dtype(model: Any) -> str:
 
 
 def _called(model: Any) -> str:
-    """What a model in memory is called: as its configuration says, a folder by its name, else its class."""
+    """What a model in memory is called: as its configuration says, a folder by its name, else its
+    class."""
     stated = str(getattr(model.config, "_name_or_path", "") or "")
-    return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(model).__name__
+    return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(
+        model
+    ).__name__
 
 
 def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:
     tokenizer = call.tokenizer
-    if not hasattr(tokenizer, "save_pretrained") and (tokenizer is not None or set(kinds) != {"weights"}):
+    if not hasattr(tokenizer, "save_pretrained") and (
+        tokenizer is not None or set(kinds) != {"weights"}
+    ):
         stated = str(getattr(call.model.config, "_name_or_path", "") or "")
         its = f"transformers.AutoTokenizer.from_pretrained({stated!r})" if stated else ""
         step = f"if it is that of {stated}" if stated else 'what="weights" reads no prompts'
@@ -363,10 +489,14 @@ def _has_folder() -> bool:
     return True
 
 
-def _written(model: Any, tokenizer: Any, folder: Path, fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _written(
+    model: Any, tokenizer: Any, folder: Path, fields: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
     """Folder of a model written from memory, and the fields of its spec."""
     with _refusing(model):
-        weights = {name.replace(COMPILED, ""): weight for name, weight in model.state_dict().items()}
+        weights = {
+            name.replace(COMPILED, ""): weight for name, weight in model.state_dict().items()
+        }
         compiled = weights.keys() != model.state_dict().keys()
         model.save_pretrained(folder, state_dict=weights if compiled else None)
         if tokenizer is not None:
@@ -382,7 +512,14 @@ def _written(model: Any, tokenizer: Any, folder: Path, fields: Mapping[str, Any]
 def _refusing(model: Any) -> Iterator[None]:
     try:
         yield
-    except (RuntimeError, ValueError, TypeError, NotImplementedError, OSError, AttributeError) as error:
+    except (
+        RuntimeError,
+        ValueError,
+        TypeError,
+        NotImplementedError,
+        OSError,
+        AttributeError,
+    ) as error:
         got = f"{type(model).__name__}: {first_line(error, 200)}"
         step = "save it with save_pretrained, and name the folder"
         raise UsageError("the model in memory cannot be saved", got=got, next_step=step) from error

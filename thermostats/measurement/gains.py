@@ -1,4 +1,5 @@
-"""Residual gains and next-token distributions of a loaded model: what hooks record of a pass, and the tables of it."""
+"""Residual gains and next-token distributions of a loaded model: what hooks record of a pass, and
+the tables of it."""
 
 from __future__ import annotations
 
@@ -40,14 +41,16 @@ from thermostats.measurement.readings import POST_NORM, reads_centred
 from thermostats.tables.schemas import TABLES
 
 Record = dict[str, Tensor]
-"""Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in the row) and
-`final_norm` (rows × tokens); NaN where the module was not called, and beyond the patches of a later stage."""
+"""Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in
+the row) and `final_norm` (rows × tokens); NaN where the module was not called, and beyond the
+patches of a later stage."""
 
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
 SUMS = ("attention_sum", "mlp_sum")
 """Of post-norm blocks: what the norm behind a sub-block reads, x + f(x)."""
 CENTRED = ("norm_in_centred", "norm_out_centred", "attention_write_centred", "mlp_write_centred")
-"""Of models whose norms subtract the mean: norms of P x_(l-1), P x_l and of P times what is written, P = I − 11ᵀ/d."""
+"""Of models whose norms subtract the mean: norms of P x_(l-1), P x_l and of P times what is
+written, P = I − 11ᵀ/d."""
 PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS, *SUMS, *CENTRED)
 
 
@@ -57,7 +60,8 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def norms(x: Tensor, rows: int) -> Tensor:
-    """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (rows × tokens); windows one behind the other."""
+    """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (rows × tokens); windows one
+    behind the other."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
     lengths: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=wide)
     return lengths.reshape(rows, -1)
@@ -72,26 +76,42 @@ def centred(x: Tensor) -> Tensor:
 def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)).
 
-    `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number per row and prompt.
+    `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number
+    per row and prompt.
     """
     m = weights.sum(-1)
-    total = torch.bmm((weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1))
+    total = torch.bmm(
+        (weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1)
+    )
     return (total.square().sum(-1) - m) / (m * (m - 1))
 
 
 def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
-    """Name of each sub-block that a block has, its module, and the modules and scale of its output."""
-    mixer = (mixing(block, entry), entry.attention_out, entry.attention_write, entry.attention_scale)
+    """Name of each sub-block that a block has, its module, and the modules and scale of its
+    output."""
+    mixer = (
+        mixing(block, entry),
+        entry.attention_out,
+        entry.attention_write,
+        entry.attention_scale,
+    )
     both = {"attention": mixer, "mlp": (entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale)}
     return [(part, *modules) for part, modules in both.items() if modules[0]]
 
 
 def _on_subblocks(
-    stack: ExitStack, block: nn.Module, entry: Architecture, keep: Callable[..., None], *, centring: bool
+    stack: ExitStack,
+    block: nn.Module,
+    entry: Architecture,
+    keep: Callable[..., None],
+    *,
+    centring: bool,
 ) -> None:
-    """Until the stack is closed, keep (name, tensor) of what the sub-blocks of a block read and write."""
+    """Until the stack is closed, keep (name, tensor) of what the sub-blocks of a block read and
+    write."""
     for part, place, out, write, scale in _subblocks(block, entry):
-        read, written = submodule(block, place, entry), submodule(block, out or place, entry)
+        read = submodule(block, place, entry)
+        written = submodule(block, out or place, entry)
         factor = attrgetter(scale)(block) if scale else None
         on_entry(stack, read, partial(keep, f"{part}_in"))
         on_exit(stack, written, partial(keep, f"{part}_out"))
@@ -110,8 +130,9 @@ def _on_subblocks(
 class Recorder:
     """What hooks of a pass put into its record, block by block.
 
-    What a sub-block reads and writes is taken call by call, one behind the other where it is called on a part of the
-    tokens; where the calls of a block are not all of its tokens once, its place is NaN.
+    What a sub-block reads and writes is taken call by call, one behind the other where it is called
+    on a part of the tokens; where the calls of a block are not all of its tokens once, its place is
+    NaN.
     """
 
     record: Record
@@ -138,34 +159,48 @@ class Recorder:
         place[:, : values.shape[1]] = values
 
     def keep(
-        self, name: str, x: Tensor, scale: Tensor | None = None, *, of: Callable[[Tensor], Tensor] | None = None
+        self,
+        name: str,
+        x: Tensor,
+        scale: Tensor | None = None,
+        *,
+        of: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         """Norms of what a sub-block reads or writes, behind those of its earlier calls."""
         x = x if scale is None else scale * x
-        norm, first = self.norms(x if of is None else of(x)), self.tokens.get(name, 0)
+        norm = self.norms(x if of is None else of(x))
+        first = self.tokens.get(name, 0)
         self.tokens[name] = first + norm.shape[1]
         place = self.record[name][self.now()][:, first : self.tokens[name]]
         place[:] = norm[:, : place.shape[1]]
 
     def enter(self, x: Tensor) -> None:
-        """What a block reads, whose norms are those that the block before left where it is the same tensor."""
-        same_tensor, before = x is self.stream, self.now() - 1
+        """What a block reads, whose norms are those that the block before left where it is the same
+        tensor."""
+        same_tensor = x is self.stream
+        before = self.now() - 1
         self.put("norm_in", self.record["norm_out"][before] if same_tensor else self.norms(x))
         if self.centring:
             name = "norm_out_centred"
-            self.put("norm_in_centred", self.record[name][before] if same_tensor else self.norms(centred(x)))
+            self.put(
+                "norm_in_centred",
+                self.record[name][before] if same_tensor else self.norms(centred(x)),
+            )
         self.stream = x
         self.tokens.clear()
 
     def leave(self, x: Tensor) -> None:
         """What a block writes, against what it read."""
         assert self.stream is not None  # noqa: S101
-        before, norm = self.stream.to(x.device), self.norms(x)
+        before = self.stream.to(x.device)
+        norm = self.norms(x)
         self.put("norm_out", norm)
         if self.centring:
             self.put("norm_out_centred", self.norms(centred(x)))
         self.put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
-        self.record["spread"][self.now()] = mean_cosine(x, norm, self._weights(x.device)[..., : norm.shape[1]])
+        self.record["spread"][self.now()] = mean_cosine(
+            x, norm, self._weights(x.device)[..., : norm.shape[1]]
+        )
         self.stream = x
         for name, n in self.tokens.items():
             if n != norm.shape[1]:
@@ -179,7 +214,8 @@ class Recorder:
 
 def _empty(decoder: Decoder, members: Tensor) -> Record:
     """A record of NaN."""
-    L, shape = len(decoder.blocks), (members.shape[0], members.shape[2])
+    L = len(decoder.blocks)
+    shape = (members.shape[0], members.shape[2])
     wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
     options: dict[str, Any] = {"dtype": wide, "device": members.device}
     record = {name: torch.full((L, *shape), torch.nan, **options) for name in PER_TOKEN}
@@ -191,9 +227,10 @@ def _empty(decoder: Decoder, members: Tensor) -> Record:
 def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     """Record, while open, the forward pass of one batch; `members` as `Recorder` has them.
 
-    The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without the first token),
-    the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖). It is made before the pass, so that nothing small that
-    stays lies between the large tensors that come and go, and their memory can be used again.
+    The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without
+    the first token), the norms of `SUBBLOCKS`, and final_norm (‖norm_f(x_L)‖). It is made before
+    the pass, so that nothing small that stays lies between the large tensors that come and go, and
+    their memory can be used again.
     """
     record = _empty(decoder, members)
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
@@ -203,7 +240,9 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
             _on_subblocks(stack, block, decoder.entry, recorder.keep, centring=recorder.centring)
             on_exit(stack, block, recorder.leave)
         if decoder.final_norm is not None:
-            on_exit(stack, decoder.final_norm, lambda x: recorder.put("final_norm", recorder.norms(x)))
+            on_exit(
+                stack, decoder.final_norm, lambda x: recorder.put("final_norm", recorder.norms(x))
+            )
         yield record
 
 
@@ -224,7 +263,8 @@ RATIOS = {
     "centred_write_attention": ("attention_write_centred", "norm_in_centred"),
     "centred_write_mlp": ("mlp_write_centred", "norm_in_centred"),
 }
-"""Column: numerator and denominator among the recorded norms; `gain_sum` is of post-norm blocks alone."""
+"""Column: numerator and denominator among the recorded norms; `gain_sum` is of post-norm blocks
+alone."""
 SINGLE = {"norm_in": "norm_in", "read_norm": "norm_in_centred"}
 """Column: the recorded norm that it is."""
 OF_READING = ("read_norm", "gain_read", "centred_write_attention", "centred_write_mlp")
@@ -241,11 +281,13 @@ COLUMNS = [name for name in TABLES["layers"].columns if name != "run_id"]
 
 @dataclass(frozen=True)
 class Measured:
-    """Frames with the columns of the tables of these names, without run_id; `outputs` is None where not asked for."""
+    """Frames with the columns of the tables of these names, without run_id; `outputs` is None where
+    not asked for."""
 
     layers: pd.DataFrame
     summaries: pd.DataFrame
-    """normed_gain = ‖norm_f(x_L)‖ / n_(L-1) at `last`, of an image at `cls`, where the model has a final norm."""
+    """normed_gain = ‖norm_f(x_L)‖ / n_(L-1) at `last`, of an image at `cls`, where the model has a
+    final norm."""
     outputs: pd.DataFrame | None
 
 
@@ -258,15 +300,19 @@ def measure_gains(
     progress: Progress | None = None,
     packed: bool = True,
 ) -> Measured:
-    """Residual norms of every block on every prompt, and with `decode` (token id to text) the outputs too.
+    """Residual norms of every block on every prompt, and with `decode` (token id to text) the
+    outputs too.
 
-    `packed`: prompts may stand one after the other in one row. Without `decode` the head is not run at all.
+    `packed`: prompts may stand one after the other in one row. Without `decode` the head is not run
+    at all.
 
-    Raises UsageError for prompts that cannot be measured and ThermostatsError where memory does not suffice or the
-    model has no head that outputs could come from.
+    Raises UsageError for prompts that cannot be measured and ThermostatsError where memory does not
+    suffice or the model has no head that outputs could come from.
     """
     dtype = str(decoder.dtype).removeprefix("torch.")
-    rows, summaries, outputs = [], [], []
+    rows = []
+    summaries = []
+    outputs = []
     done = 0
     with as_measured(decoder.model):
         waiting = deque(make_batches(decoder, prompts, token_budget, packed=packed))
@@ -280,7 +326,9 @@ def measure_gains(
                     call(decoder.base, batch)
             arrays = {name: _array(decoder, record, name) for name in _recorded(decoder)}
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
-                waiting.appendleft(padded(decoder, prompts, batch.indices))  # 0 × inf: it spoils the whole row
+                waiting.appendleft(
+                    padded(decoder, prompts, batch.indices)
+                )  # 0 × inf: it spoils the whole row
                 continue
             of_layers, of_summaries = _rows_of_batch(decoder, batch, ids, record, arrays)
             rows += of_layers
@@ -301,19 +349,29 @@ def _recorded(decoder: Decoder) -> tuple[str, ...]:
 
 
 def _rows_of_batch(
-    decoder: Decoder, batch: Batch, ids: Sequence[str], record: Record, arrays: Mapping[str, NDArray[np.float64]]
+    decoder: Decoder,
+    batch: Batch,
+    ids: Sequence[str],
+    record: Record,
+    arrays: Mapping[str, NDArray[np.float64]],
 ) -> tuple[list[Columns], list[tuple[str, str, float, str]]]:
-    """Columns of `layers` of every prompt and stage of a batch, and rows of `summaries`, from what was recorded."""
+    """Columns of `layers` of every prompt and stage of a batch, and rows of `summaries`, from what
+    was recorded."""
     dtype = str(decoder.dtype).removeprefix("torch.")
-    rows, summaries = [], []
+    rows = []
+    summaries = []
     spread = record["spread"].flatten(1).double().cpu().numpy()
     final = record["final_norm"].double().cpu().numpy()
-    for k, (prompt_id, row, start, n) in enumerate(zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)):
+    for k, (prompt_id, row, start, n) in enumerate(
+        zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
+    ):
         norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
         at = places_of(decoder.entry, batch.spans[k])
         for part, m, places in stages_of(decoder.entry, at, n):
             of_stage = {name: x[part, :m] for name, x in norms.items()}
-            rows.append(layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0))
+            rows.append(
+                layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0)
+            )
         token = at.get("last", at.get("cls"))
         if decoder.final_norm is not None and isinstance(token, int):
             ratio = final[row, start + token] / norms["norm_in"][-1, token]
@@ -324,11 +382,16 @@ def _rows_of_batch(
 def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
     if decoder.base is decoder.model:
         step = "load it with AutoModelForCausalLM, or ask for gains alone"
-        raise ThermostatsError("outputs need a model with its head", where=type(decoder.model).__name__, next_step=step)
+        raise ThermostatsError(
+            "outputs need a model with its head", where=type(decoder.model).__name__, next_step=step
+        )
     with head_on_last_token(decoder, batch):
         logits: torch.Tensor = call(decoder.model, batch).logits
     if logits.shape[1] != 1:
-        step = "correct `blocks` of the entry: its parent must be the module whose output the head reads"
+        step = (
+            "correct `blocks` of the entry: its parent must be the module whose output the head "
+            "reads"
+        )
         what = "the head read more than the last token"
         got = f"{logits.shape[1]} tokens"
         raise ThermostatsError(what, where=type(decoder.model).__name__, got=got, next_step=step)
@@ -336,8 +399,10 @@ def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
 
 
 def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
-    """A recorded quantity (L × rows × tokens); writes default to outputs, centred norms to others where P = I."""
-    multiplier, of_write = 1.0, name.removesuffix("_centred").endswith("_write")
+    """A recorded quantity (L × rows × tokens); writes default to outputs, centred norms to others
+    where P = I."""
+    multiplier = 1.0
+    of_write = name.removesuffix("_centred").endswith("_write")
     if not reads_centred(decoder.entry, decoder.config):
         name = name.removesuffix("_centred")
     if of_write:
@@ -367,7 +432,8 @@ def places_of(entry: Architecture, span: slice) -> Places:
 
 
 def stages_of(entry: Architecture, places: Places, n: int) -> list[tuple[slice, int, Places]]:
-    """Layers of each stage, its tokens and positions of an input of n tokens; of one width all layers are one stage.
+    """Layers of each stage, its tokens and positions of an input of n tokens; of one width all
+    layers are one stage.
 
     From stage to stage four patches become one.
     """
@@ -375,27 +441,45 @@ def stages_of(entry: Architecture, places: Places, n: int) -> list[tuple[slice, 
         return [(slice(None), n, places)]
     ends = np.cumsum((0, *entry.depths)).tolist()
     sizes = [n // 4**stage for stage in range(len(entry.depths))]
-    return [(slice(a, b), m, {"patches": slice(0, m)}) for a, b, m in zip(ends, ends[1:], sizes, strict=False)]
+    return [
+        (slice(a, b), m, {"patches": slice(0, m)})
+        for a, b, m in zip(ends, ends[1:], sizes, strict=False)
+    ]
 
 
 def layer_rows(
-    prompt_id: str, n: int, norms: Mapping[str, Array], spread: Array, dtype: str, places: Places, first: int = 0
+    prompt_id: str,
+    n: int,
+    norms: Mapping[str, Array],
+    spread: Array,
+    dtype: str,
+    places: Places,
+    first: int = 0,
 ) -> Columns:
     """Columns of one prompt's rows (layers × positions); `first`: layers before these.
 
-    `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the same for mlp, of
-    post-norm blocks attention_sum and mlp_sum, of others those of `residual.CENTRED`, each (L × n), NaN throughout
-    where a module was not called; `spread` (L) is the anisotropy. Where a position is a mean, norms and gains are
-    geometric means over its tokens, the cosine an arithmetic one. The anisotropy belongs to the prompt and stands in
-    the rows of every position.
+    `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the
+    same for mlp, of post-norm blocks attention_sum and mlp_sum, of others those of
+    `residual.CENTRED`, each (L × n), NaN throughout where a module was not called; `spread` (L) is
+    the anisotropy. Where a position is a mean, norms and gains are geometric means over its tokens,
+    the cosine an arithmetic one. The anisotropy belongs to the prompt and stands in the rows of
+    every position.
     """
-    L, span = len(spread), next(at for at in places.values() if isinstance(at, slice))
+    L = len(spread)
+    span = next(at for at in places.values() if isinstance(at, slice))
     ratios = {column: pair for column, pair in RATIOS.items() if pair[0] in norms}
     with np.errstate(all="ignore"):
         per_token = {column: norms[name] for column, name in SINGLE.items() if name in norms}
-        per_token |= {column: norms[above] / norms[below] for column, (above, below) in ratios.items()}
-        values = {name: _at(places, x, lambda span: np.exp(_mean(np.log(span)))) for name, x in per_token.items()}
-        values["cosine"] = _at(places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _mean)
+        per_token |= {
+            column: norms[above] / norms[below] for column, (above, below) in ratios.items()
+        }
+        values = {
+            name: _at(places, x, lambda span: np.exp(_mean(np.log(span))))
+            for name, x in per_token.items()
+        }
+        values["cosine"] = _at(
+            places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _mean
+        )
     values["anisotropy"] = np.repeat(spread[:, None], len(places), axis=1)
     reasons: dict[tuple[int, int], dict[str, list[str]]] = {}
     for column, value in values.items():
@@ -411,7 +495,9 @@ def layer_rows(
     shape = (L, len(places))
     missing = np.full(shape, "", dtype=object)
     for cell, by_reason in reasons.items():
-        missing[cell] = "; ".join(f"{why}: {', '.join(columns)}" for why, columns in by_reason.items())
+        missing[cell] = "; ".join(
+            f"{why}: {', '.join(columns)}" for why, columns in by_reason.items()
+        )
     columns: Columns = {
         "layer": np.broadcast_to(first + np.arange(1, L + 1)[:, None], shape),
         "prompt_id": np.full(shape, prompt_id, dtype=object),
@@ -425,7 +511,8 @@ def layer_rows(
 
 
 def layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
-    """All prompts' rows with the columns of the table `layers`, without run_id, in order of its key."""
+    """All prompts' rows with the columns of the table `layers`, without run_id, in order of its
+    key."""
     frame = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in COLUMNS})
     text = dict.fromkeys(("prompt_id", "position", "missing"), "str")
     frame = frame.astype({"layer": "Int64", "n_tokens": "Int64", **text})
@@ -434,7 +521,9 @@ def layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
 
 def _at(places: Places, x: Array, mean: Callable[[Array], Array]) -> Array:
     """Numbers of tokens (L × n) at each position, or their mean over its tokens (L × positions)."""
-    return np.stack([mean(x[:, at]) if isinstance(at, slice) else x[:, at] for at in places.values()], axis=1)
+    return np.stack(
+        [mean(x[:, at]) if isinstance(at, slice) else x[:, at] for at in places.values()], axis=1
+    )
 
 
 def _mean(values: Array) -> Array:
@@ -461,11 +550,16 @@ OUTPUTS = [name for name in TABLES["outputs"].columns if name != "run_id"]
 
 
 def escape(token: str) -> str:
-    """A token as text for a table: control characters and backslashes as in JSON, quotes as they are."""
-    return json.dumps(token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
+    """A token as text for a table: control characters and backslashes as in JSON, quotes as they
+    are."""
+    return (
+        json.dumps(token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
+    )
 
 
-def output_rows(prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int], str], dtype: str) -> pd.DataFrame:
+def output_rows(
+    prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int], str], dtype: str
+) -> pd.DataFrame:
     """Table `outputs`, without run_id, from each prompt's last token's logits (batch × vocabulary).
 
     Values are missing where logits overflowed.
@@ -486,8 +580,14 @@ def output_rows(prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int
     return pd.DataFrame(
         {
             "prompt_id": prompt_ids,
-            "top_token": [escape(decode(t)) if flag else "" for t, flag in zip(top.tolist(), is_finite, strict=True)],
-            **{name: torch.where(finite, x.double(), torch.nan).cpu().numpy() for name, x in columns.items()},
+            "top_token": [
+                escape(decode(t)) if flag else ""
+                for t, flag in zip(top.tolist(), is_finite, strict=True)
+            ],
+            **{
+                name: torch.where(finite, x.double(), torch.nan).cpu().numpy()
+                for name, x in columns.items()
+            },
             "missing": ["" if flag else f"logits not finite in {dtype}" for flag in is_finite],
         },
         columns=OUTPUTS,

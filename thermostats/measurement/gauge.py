@@ -1,15 +1,18 @@
-"""Changes of weights that leave every output of a model as it is, and what a model must be for each.
+"""Changes of weights that leave every output of a model as it is, and what a model must be for
+each.
 
-    heads       W_V,k → A W_V,k, b_V,k → A b_V,k and W_O,h → W_O,h A⁻¹ for the query heads h of a key/value head k
-    fold        a norm's γ into all that read it: W → W diag(γ), β → β/γ, γ → 1
-    readers     W_V → W_V + u (1/γ)ᵀ, b_V → b_V − u (1/γ)ᵀβ where W_V reads a LayerNorm: (1/γ)ᵀ(γ⊙x̂ + β) = (1/γ)ᵀβ
-    ones        W_O → W_O + 1uᵀ, b_O → b_O + a·1 where all that read the stream are LayerNorms
-    post-norm   γ, β of the norm behind a residual sum times c, its readers / c, the next write times c, the next ε · c²
-    logits      W_U → W_U + 1vᵀ: all logits of a token move by one number, which no probability knows
+    heads       W_V,k → A W_V,k, b_V,k → A b_V,k and W_O,h → W_O,h A⁻¹ for the query heads h of a
+    key/value head k fold        a norm's γ into all that read it: W → W diag(γ), β → β/γ, γ → 1
+    readers     W_V → W_V + u (1/γ)ᵀ, b_V → b_V − u (1/γ)ᵀβ where W_V reads a LayerNorm: (1/γ)ᵀ(γ⊙x̂
+    + β) = (1/γ)ᵀβ ones        W_O → W_O + 1uᵀ, b_O → b_O + a·1 where all that read the stream are
+    LayerNorms post-norm   γ, β of the norm behind a residual sum times c, its readers / c, the next
+    write times c, the next ε · c² logits      W_U → W_U + 1vᵀ: all logits of a token move by one
+    number, which no probability knows
 
-γ and β are those that a norm applies. What a change needs of a class stands in `allows`; every change is tried on every
-class of the registry in `tests/measurement/test_gauge.py`, and the two agree. Arrays are float64; nothing is written to
-a model's files. numpy alone: `gauge_models` puts changed weights into a loaded model.
+γ and β are those that a norm applies. What a change needs of a class stands in `allows`; every
+change is tried on every class of the registry in `tests/measurement/test_gauge.py`, and the two
+agree. Arrays are float64; nothing is written to a model's files. numpy alone: `gauge_models` puts
+changed weights into a loaded model.
 """
 
 from __future__ import annotations
@@ -48,12 +51,15 @@ Turn = Callable[[int, int, int], Array]
 """Layer (from 0), key/value head and width of a head → the matrix A (d_h × d_h) of its values."""
 
 ATTENTION_READERS = (
-    "q_proj k_proj v_proj qkv_proj query_key_value c_attn Wqkv q k v query key value in_proj q_lin k_lin v_lin "
-    "query_proj key_proj value_proj q_a_proj kv_a_proj_with_mqa in_proj_ba in_proj_qkvz in_proj_qkv in_proj_z "
+    "q_proj k_proj v_proj qkv_proj query_key_value c_attn Wqkv q k v query key value in_proj q_lin "
+    "k_lin v_lin "
+    "query_proj key_proj value_proj q_a_proj kv_a_proj_with_mqa in_proj_ba in_proj_qkvz "
+    "in_proj_qkv in_proj_z "
     "in_proj_a in_proj_b linear_x linear_y"
 )
 MLP_READERS = (
-    "c_fc fc_in fc1 dense_h_to_4h up_proj gate_proj gate_up_proj gate router wg w1 w3 wi wi_0 wi_1 lin1 input_linear "
+    "c_fc fc_in fc1 dense_h_to_4h up_proj gate_proj gate_up_proj gate router wg w1 w3 wi wi_0 wi_1 "
+    "lin1 input_linear "
     "Wi shared_expert_gate intermediate.dense ffn"
 )
 """Last part of the name, or parts, of the matrices of a block that read the normed stream."""
@@ -61,7 +67,8 @@ MLP_READERS = (
 
 @dataclass(frozen=True)
 class ModelWeights:
-    """The tensors of one model in float64, by name, and how far the ε of norms goes with a change."""
+    """The tensors of one model in float64, by name, and how far the ε of norms goes with a
+    change."""
 
     entry: Architecture
     config: Config
@@ -91,7 +98,9 @@ class ModelWeights:
 
     def readers(self, layer: int, leaves: str) -> list[str]:
         """Names of the matrices of a block whose module is one of those."""
-        start, names, wanted = self.start(layer), [], set(leaves.split())
+        start = self.start(layer)
+        names = []
+        wanted = set(leaves.split())
         for name in self.tensors:
             parts = name.removeprefix(start).removesuffix(".weight").split(".")
             matrix = name.startswith(start) and self.tensors[name].ndim > 1
@@ -100,38 +109,58 @@ class ModelWeights:
         return names
 
     def scaled_inputs(self, name: str, factors: Array | float) -> Array:
-        """A matrix that reads the stream with its inputs times some factors (d); a tied head is the embedding."""
+        """A matrix that reads the stream with its inputs times some factors (d); a tied head is the
+        embedding."""
         of_head = name in self.entry.tensor_names(self.entry.unembedding[0])
         tied = of_head and name not in self.tensors
         matrix = self.tensors[self.name(self.entry.embedding) if tied else name]
-        turned = self.entry.experts_transposed if matrix.ndim == 3 else self.entry.transposed and not of_head
+        turned = (
+            self.entry.experts_transposed
+            if matrix.ndim == 3
+            else self.entry.transposed and not of_head
+        )
         product: Array = matrix * (np.reshape(factors, (-1, 1)) if turned else factors)
         return product
 
     def norm(self, module: str, layer: int | None = None) -> tuple[Array, Array]:
         """γ and β (d) as a norm applies them; 1 and 0 where it has none, or is not there."""
         width = geometry(self.entry, of_layer(self.entry, self.config, layer or 0)).d_model
-        weight, bias = self.name(module, layer), self.name(module, layer, "bias")
+        weight = self.name(module, layer)
+        bias = self.name(module, layer, "bias")
         gamma = self.tensors[weight] + self.entry.unit_offset if weight else np.ones(width)
         return gamma, self.tensors[bias] if bias else np.zeros(gamma.shape)
 
     def is_normed(self, layer: int) -> bool:
-        """Whether what attention reads in a block is normed: its norm has weights, or none of the blocks' has any."""
+        """Whether what attention reads in a block is normed: its norm has weights, or none of the
+        blocks' has any."""
         norm = self.entry.attention_norm
-        return bool(norm and (self.name(norm, layer) or not any(self.name(norm, each) for each in self.layers)))
+        return bool(
+            norm
+            and (self.name(norm, layer) or not any(self.name(norm, each) for each in self.layers))
+        )
 
-    def with_tensors(self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None) -> ModelWeights:
+    def with_tensors(
+        self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None
+    ) -> ModelWeights:
         """These weights with some tensors, and some factors on ε, in the place of their own."""
-        factors = {name: self.epsilon.get(name, 1.0) * factor for name, factor in (epsilon or {}).items()}
+        factors = {
+            name: self.epsilon.get(name, 1.0) * factor for name, factor in (epsilon or {}).items()
+        }
         return ModelWeights(
-            self.entry, self.config, {**self.tensors, **tensors}, {**self.epsilon, **factors}, self.notes
+            self.entry,
+            self.config,
+            {**self.tensors, **tensors},
+            {**self.epsilon, **factors},
+            self.notes,
         )
 
 
 def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
-    """The weights of a model's folder; bfloat16 and float16 are exact in float64, a GGUF file's are dequantised.
+    """The weights of a model's folder; bfloat16 and float16 are exact in float64, a GGUF file's are
+    dequantised.
 
-    Raises DataError where the folder cannot be read or its weights are packed, UsageError for an unknown architecture.
+    Raises DataError where the folder cannot be read or its weights are packed, UsageError for an
+    unknown architecture.
     """
     place = Path(folder)
     config = read_config(place, reads)
@@ -147,7 +176,8 @@ def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
 
 
 def random_turn(seed: int = 1) -> Turn:
-    """A ↦ 1 + N/(2√d_h) with normal N, invertible and far from orthogonal, another one for each layer and head."""
+    """A ↦ 1 + N/(2√d_h) with normal N, invertible and far from orthogonal, another one for each
+    layer and head."""
 
     def turn(layer: int, head: int, width: int) -> Array:
         noise = np.random.default_rng((seed, layer, head)).standard_normal((width, width))
@@ -165,13 +195,16 @@ def scaled(factor: float, layer: int | None = None) -> Turn:
 def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
     """The change `heads` with the matrices of `turn`, random ones where none are given."""
     turn = turn or random_turn()
-    entry, changed = weights.entry, dict[str, Array]()
+    entry = weights.entry
+    changed = dict[str, Array]()
     for layer in weights.layers:
-        value, output = weights.name(entry.value, layer), weights.name(entry.output, layer)
+        value = weights.name(entry.value, layer)
+        output = weights.name(entry.output, layer)
         if not value or not output:
             continue
         config = of_layer(entry, weights.config, layer)
-        rows, of_query = value_rows(entry, config), query_to_kv_head(entry, config)
+        rows = value_rows(entry, config)
+        of_query = query_to_kv_head(entry, config)
         w_v, w_o = (_oriented(entry, weights.tensors[name]).copy() for name in (value, output))
         bias, bias_rows = _value_bias(weights, layer, rows)
         turns = [turn(layer, k, rows.shape[1]) for k in range(len(rows))]
@@ -188,13 +221,16 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
 
 
 def fold_norms(weights: ModelWeights) -> ModelWeights:
-    """The change `fold` of every norm in front of readers, the final one into the unembedding, which it unties."""
-    entry, changed = weights.entry, dict[str, Array]()
+    """The change `fold` of every norm in front of readers, the final one into the unembedding,
+    which it unties."""
+    entry = weights.entry
+    changed = dict[str, Array]()
     for norm, layer, names in _folds(weights):
         gamma, beta = weights.norm(norm, layer)
         for name in names:
             changed[name] = weights.scaled_inputs(name, gamma)
-        weight, bias = weights.name(norm, layer), weights.name(norm, layer, "bias")
+        weight = weights.name(norm, layer)
+        bias = weights.name(norm, layer, "bias")
         changed[weight] = np.ones_like(gamma) - entry.unit_offset
         if bias:
             changed[bias] = beta / gamma
@@ -203,7 +239,8 @@ def fold_norms(weights: ModelWeights) -> ModelWeights:
 
 def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
     """The change `readers` of every W_V, with u of normal numbers, another one for each layer."""
-    entry, changed = weights.entry, dict[str, Array]()
+    entry = weights.entry
+    changed = dict[str, Array]()
     for layer in weights.layers:
         value = weights.name(entry.value, layer)
         if not value or not weights.is_normed(layer):
@@ -223,12 +260,18 @@ def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
 
 
 def add_ones(
-    weights: ModelWeights, amount: float = 3.0, layer: int = 0, *, spread: float = 1.0, seed: int = 3
+    weights: ModelWeights,
+    amount: float = 3.0,
+    layer: int = 0,
+    *,
+    spread: float = 1.0,
+    seed: int = 3,
 ) -> ModelWeights:
     """The change `ones` in what attention writes in one block (from 0), `amount` being a.
 
-    u is of normal numbers times `spread`; of a model with stages, whose norms between them read several tokens at once,
-    zero. Where what attention writes is multiplied by a vector s first, 1/s takes the place of 1.
+    u is of normal numbers times `spread`; of a model with stages, whose norms between them read
+    several tokens at once, zero. Where what attention writes is multiplied by a vector s first, 1/s
+    takes the place of 1.
     """
     entry = weights.entry
     output, bias = weights.name(entry.output, layer), weights.name(entry.output, layer, "bias")
@@ -237,22 +280,31 @@ def add_ones(
     w_o = _oriented(entry, weights.tensors[output])
     scale = weights.start(layer) + entry.attention_scale
     ones = 1 / weights.tensors[scale] if entry.attention_scale else np.ones(len(w_o))
-    u = np.random.default_rng(seed).standard_normal(w_o.shape[1]) * (0.0 if entry.depths else spread)
+    u = np.random.default_rng(seed).standard_normal(w_o.shape[1]) * (
+        0.0 if entry.depths else spread
+    )
     changed = {output: _oriented(entry, w_o + np.outer(ones, u))}
     if bias:
         changed[bias] = weights.tensors[bias] + amount * ones
     return weights.with_tensors(changed)
 
 
-def rescale_post_norms(weights: ModelWeights, factor: float = 4.0, layers: range | None = None) -> ModelWeights:
-    """The change `post-norm` with c a power of two, of the norm at the end of some blocks (from 0), the last left out.
+def rescale_post_norms(
+    weights: ModelWeights, factor: float = 4.0, layers: range | None = None
+) -> ModelWeights:
+    """The change `post-norm` with c a power of two, of the norm at the end of some blocks (from 0),
+    the last left out.
 
     Of a block the gain is c times what it was, and of the next one a c-th.
     """
-    entry, changed, epsilon = weights.entry, dict[str, Array](), dict[str, float]()
+    entry = weights.entry
+    changed = dict[str, Array]()
+    epsilon = dict[str, float]()
     for layer in layers if layers is not None else weights.layers[:-1:2]:
-        after, then = entry.norm_after[1], entry.norm_after[0]
-        weight, bias = weights.name(after, layer), weights.name(after, layer, "bias")
+        after = entry.norm_after[1]
+        then = entry.norm_after[0]
+        weight = weights.name(after, layer)
+        bias = weights.name(after, layer, "bias")
         changed[weight] = (weights.tensors[weight] + entry.unit_offset) * factor - entry.unit_offset
         for name in (bias, *_write(weights, layer + 1)):
             if name:
@@ -287,13 +339,19 @@ CAPS = ("final_logit_softcapping", "logits_soft_cap")
 
 
 def allows(change: str, weights: ModelWeights) -> str:
-    """Why a model does not allow a change, by its entry, its configuration and which tensors it has; empty: it does.
+    """Why a model does not allow a change, by its entry, its configuration and which tensors it
+    has; empty: it does.
 
     Raises UsageError for a name that is none of `CHANGES`.
     """
     if change not in CHANGES:
         allowed = ", ".join(CHANGES)
-        raise UsageError("no such change", got=repr(change), allowed=allowed, next_step=f"change={next(iter(CHANGES))}")
+        raise UsageError(
+            "no such change",
+            got=repr(change),
+            allowed=allowed,
+            next_step=f"change={next(iter(CHANGES))}",
+        )
     return _REASONS[change](weights)
 
 
@@ -306,7 +364,10 @@ def apply(change: str, weights: ModelWeights) -> ModelWeights:
         open_to = [name for name in CHANGES if not allows(name, weights)]
         step = f"changes that it allows: {', '.join(open_to) or 'none'}"
         raise UsageError(
-            f"the model does not allow the change {change}", where=weights.entry.name, got=why, next_step=step
+            f"the model does not allow the change {change}",
+            where=weights.entry.name,
+            got=why,
+            next_step=step,
         )
     return CHANGES[change](weights)
 
@@ -316,8 +377,11 @@ def _oriented(entry: Architecture, matrix: Array) -> Array:
     return matrix.T if entry.transposed else matrix
 
 
-def _value_bias(weights: ModelWeights, layer: int, rows: NDArray[np.int64]) -> tuple[str, NDArray[np.int64]]:
-    """Name of the tensor that holds the values' bias, and its places (K × d_h); empty: they have none."""
+def _value_bias(
+    weights: ModelWeights, layer: int, rows: NDArray[np.int64]
+) -> tuple[str, NDArray[np.int64]]:
+    """Name of the tensor that holds the values' bias, and its places (K × d_h); empty: they have
+    none."""
     entry = weights.entry
     if entry.value_bias:
         name = weights.start(layer) + entry.value_bias
@@ -327,15 +391,21 @@ def _value_bias(weights: ModelWeights, layer: int, rows: NDArray[np.int64]) -> t
 
 def _write(weights: ModelWeights, layer: int) -> tuple[str, str]:
     """Names of the tensors that make up what attention writes."""
-    return weights.name(weights.entry.output, layer), weights.name(weights.entry.output, layer, "bias")
+    return weights.name(weights.entry.output, layer), weights.name(
+        weights.entry.output, layer, "bias"
+    )
 
 
 def _folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]]:
     """Norms that have weights, the block of each, and the matrices that read it."""
-    entry, folds = weights.entry, list[tuple[str, int | None, list[str]]]()
+    entry = weights.entry
+    folds = list[tuple[str, int | None, list[str]]]()
     for layer in weights.layers:
         readers: dict[str, list[str]] = {}
-        for norm, leaves in ((entry.attention_norm, ATTENTION_READERS), (entry.mlp_norm, MLP_READERS)):
+        for norm, leaves in (
+            (entry.attention_norm, ATTENTION_READERS),
+            (entry.mlp_norm, MLP_READERS),
+        ):
             if weights.name(norm, layer):
                 readers.setdefault(norm, []).extend(weights.readers(layer, leaves))
         folds += [(norm, layer, names) for norm, names in readers.items()]
@@ -352,7 +422,8 @@ def _head(weights: ModelWeights) -> str:
 
 
 def _heads_held(weights: ModelWeights) -> str:
-    entry, config = weights.entry, weights.config
+    entry = weights.entry
+    config = weights.config
     if not entry.value or not any(weights.name(entry.value, layer) for layer in weights.layers):
         return "no block has W_V and W_O"
     return "values are clipped" if np.isfinite(clipped_at(config)) else ""
@@ -378,7 +449,9 @@ def _readers_held(weights: ModelWeights) -> str:
         return "W_V reads the stream as it is"
     for layer in layers:
         gamma, beta = weights.norm(entry.attention_norm, layer)
-        bias, _ = _value_bias(weights, layer, value_rows(entry, of_layer(entry, weights.config, layer)))
+        bias, _ = _value_bias(
+            weights, layer, value_rows(entry, of_layer(entry, weights.config, layer))
+        )
         if not bias and (beta / gamma).sum() != 0:
             return "the norm has a bias, and the values have none that could take it back"
     return ""
@@ -394,7 +467,9 @@ def _ones_held(weights: ModelWeights) -> str:
         return "a norm stands behind W_O"
     if entry.norm_after:
         return ""
-    bare = entry.bare_end and all(config_of(weights.config).get(key) == value for key, value in entry.bare_end)
+    bare = entry.bare_end and all(
+        config_of(weights.config).get(key) == value for key, value in entry.bare_end
+    )
     return "the stream itself is an output" if not entry.final_norm or bare else ""
 
 
@@ -427,7 +502,8 @@ EPSILON = ("eps", "variance_epsilon")
 
 
 def weights_of(places: Decoder) -> ModelWeights:
-    """The weights of a loaded model, bfloat16 and float16 exactly; tied ones stand there under both names."""
+    """The weights of a loaded model, bfloat16 and float16 exactly; tied ones stand there under both
+    names."""
     tensors = {
         name: tensor.detach().cpu().double().numpy().copy()
         for name, tensor in places.model.state_dict().items()
@@ -437,7 +513,8 @@ def weights_of(places: Decoder) -> ModelWeights:
 
 
 def with_weights(places: Decoder, weights: ModelWeights) -> Decoder:
-    """A copy of a loaded model with other weights at its own precision, in memory alone; what was tied is no more.
+    """A copy of a loaded model with other weights at its own precision, in memory alone; what was
+    tied is no more.
 
     ε of norms is multiplied as the weights say.
     """

@@ -33,13 +33,18 @@ NAME = "changed"
 
 
 def before_and_after(
-    folder: str | Path, change: Callable[[ModelWeights], ModelWeights], *, name: str = "", **config: Any
+    folder: str | Path,
+    change: Callable[[ModelWeights], ModelWeights],
+    *,
+    name: str = "",
+    **config: Any,
 ) -> pd.DataFrame:
     """What a change does to a trained model in a folder, as `moves` has it; nothing is written.
 
-    change: of the model's weights, such as `gauge.fold_norms`; name: what it is called in the table. config: values of
-    the configuration that are other than in the folder. Measured on the first prompts of the set core, with weights in
-    float64; what the class computes in float32 is left to 1e-6.
+    change: of the model's weights, such as `gauge.fold_norms`; name: what it is called in the
+    table. config: values of the configuration that are other than in the folder. Measured on the
+    first prompts of the set core, with weights in float64; what the class computes in float32 is
+    left to 1e-6.
 
     Raises DataError where the folder cannot be read, UsageError for a class that is not measured.
     """
@@ -49,23 +54,33 @@ def before_and_after(
 
 
 def opened(folder: str | Path, **config: Any) -> tuple[Decoder, list[Any]]:
-    """A trained model of a folder with its weights in float64 and eager attention, and its prompts."""
+    """A trained model of a folder with its weights in float64 and eager attention, and its
+    prompts."""
     said = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager", **config)
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, config=said, dtype=torch.float64)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(
+        folder, config=said, dtype=torch.float64
+    )
     texts = store.load("prompts")
     texts = texts[texts["prompt_set"] == "core"].head(PROMPTS)[["prompt_id", "text"]]
-    tokens, _ = tokenise(transformers.AutoTokenizer.from_pretrained(folder), texts.itertuples(index=False, name=None))
+    tokens, _ = tokenise(
+        transformers.AutoTokenizer.from_pretrained(folder), texts.itertuples(index=False, name=None)
+    )
     places = configuration(model)
     return decoder(model.eval(), lookup(places), places), list(tokens)
 
 
 def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame]:
-    """Rows of the tables that a loaded model's weights, stream, outputs and attention give, and its row of `features`.
+    """Rows of the tables that a loaded model's weights, stream, outputs and attention give, and its
+    row of `features`.
 
     Attention is measured where it is eager and every block has W_V.
     """
     measured = measure_gains(places, prompts, decode=str if places.entry.has_head else None)
-    frames = {"layers": measured.layers, "summaries": measured.summaries, "weights": spectra_of(weights_of(places))}
+    frames = {
+        "layers": measured.layers,
+        "summaries": measured.summaries,
+        "weights": spectra_of(weights_of(places)),
+    }
     if measured.outputs is not None:
         frames["outputs"] = measured.outputs
     if places.entry.attends and places.model.config._attn_implementation == "eager":  # type: ignore[union-attr]
@@ -86,20 +101,26 @@ def spectra_of(weights: ModelWeights) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def moves(change: str, before: Mapping[str, pd.DataFrame], after: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row per numeric column of the tables before and after a change, and per matrix of `weights`.
+def moves(
+    change: str, before: Mapping[str, pd.DataFrame], after: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
+    """One row per numeric column of the tables before and after a change, and per matrix of
+    `weights`.
 
-    `before` and `after` are means over rows; `moved` is the largest |x' − x| over its rows, over the largest |x|,
-    infinite where numbers came or went.
+    `before` and `after` are means over rows; `moved` is the largest |x' − x| over its rows, over
+    the largest |x|, infinite where numbers came or went.
     """
     rows = []
     for name, frame in before.items():
         for part, first, second in _parts(name, frame, after[name].reindex(columns=frame.columns)):
             for label in _numeric(name, first):
-                x, y = (each[label].to_numpy("float64", na_value=np.nan) for each in (first, second))
+                x, y = (
+                    each[label].to_numpy("float64", na_value=np.nan) for each in (first, second)
+                )
                 if np.isfinite(x).any():
                     means = [
-                        float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else np.nan for each in (x, y)
+                        float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else np.nan
+                        for each in (x, y)
                     ]
                     rows.append((change, name, label + part, *means, _moved(x, y)))
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -109,42 +130,68 @@ def _moved(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     there = np.isfinite(x)
     if (there != np.isfinite(y)).any():
         return np.inf
-    size, moved = float(np.abs(x[there]).max()), float(np.abs(y - x)[there].max())
+    size = float(np.abs(x[there]).max())
+    moved = float(np.abs(y - x)[there].max())
     return moved / size if size else moved
 
 
-def _parts(name: str, first: pd.DataFrame, second: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
-    """The rows of a table before and after in one order; those of `weights` by matrix, whole or by head, of `attention`
-    and `transitions` by variant, of `summaries` by estimand."""
+def _parts(
+    name: str, first: pd.DataFrame, second: pd.DataFrame
+) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
+    """The rows of a table before and after in one order; those of `weights` by matrix, whole or by
+    head, of `attention` and `transitions` by variant, of `summaries` by estimand."""
     if name == "features":
         return [("", first, second)]
     keys = [label for label in key(name) if label != "run_id"]
     both = first.merge(second, on=keys, suffixes=("", "\0"))
-    old, new = both[first.columns], both[[*keys, *(f"{x}\0" for x in first if x not in keys)]]
+    old = both[first.columns]
+    new = both[[*keys, *(f"{x}\0" for x in first if x not in keys)]]
     new = new.rename(columns=lambda label: label.removesuffix("\0"))
-    by = {"weights": "matrix", "attention": "variant", "transitions": "trace_variant", "summaries": "estimand"}.get(
-        name
-    )
+    by = {
+        "weights": "matrix",
+        "attention": "variant",
+        "transitions": "trace_variant",
+        "summaries": "estimand",
+    }.get(name)
     if by is None:
         return [("", old, new)]
-    return [(f" of {each}", old[old[by] == each], new[old[by] == each]) for each in old[by].unique()]
+    return [
+        (f" of {each}", old[old[by] == each], new[old[by] == each]) for each in old[by].unique()
+    ]
 
 
 def _numeric(name: str, frame: pd.DataFrame) -> list[str]:
     """Columns of measured numbers."""
     if name == "features":
         return [label for label in frame.select_dtypes("float64") if frame[label].notna().any()]
-    return [label for label, column in TABLES[name].columns.items() if column.dtype == "float64" and label in frame]
+    return [
+        label
+        for label, column in TABLES[name].columns.items()
+        if column.dtype == "float64" and label in frame
+    ]
 
 
 def _features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
     """The row of `features` of one model's rows, without its geometry."""
-    names = {"run_id": NAME, "model_id": NAME, "revision": "main", "n_layers": depth, "stages": 1, "source": NAME}
+    names = {
+        "run_id": NAME,
+        "model_id": NAME,
+        "revision": "main",
+        "n_layers": depth,
+        "stages": 1,
+        "source": NAME,
+    }
     of_runs = ("layers", "summaries", "transitions", "weights")
     tables: dict[str, pd.DataFrame] = {}
     for name in ("runs", "models", *of_runs):
         rows = frames.get(name, pd.DataFrame()) if name in of_runs else pd.DataFrame([names])
         features = with_added(rows.assign(run_id=NAME) if name in of_runs else rows, name)
-        texts = {label: "" for label, dtype in dtypes(name).items() if dtype == "str" and label not in features}
-        tables[name] = features.assign(**texts).reindex(columns=list(dtypes(name))).astype(dtypes(name))
+        texts = {
+            label: ""
+            for label, dtype in dtypes(name).items()
+            if dtype == "str" and label not in features
+        }
+        tables[name] = (
+            features.assign(**texts).reindex(columns=list(dtypes(name))).astype(dtypes(name))
+        )
     return combine(**tables)

@@ -1,9 +1,10 @@
-"""A model in GGUF as a model's folder: every tensor dequantised to float32 once and kept in a cache.
+"""A model in GGUF as a model's folder: every tensor dequantised to float32 once and kept in a
+cache.
 
-GGUF is llama.cpp's format: metadata, a tokenizer and tensors in blocks of integers with scales. The package gguf
-dequantises, transformers knows what each tensor is called in its own classes. Next to the weights the folder has
-`gguf.json`: the files it was made from, the scheme, what every tensor was stored as, and whether the head is a copy of
-the embedding.
+GGUF is llama.cpp's format: metadata, a tokenizer and tensors in blocks of integers with scales. The
+package gguf dequantises, transformers knows what each tensor is called in its own classes. Next to
+the weights the folder has `gguf.json`: the files it was made from, the scheme, what every tensor
+was stored as, and whether the head is a copy of the embedding.
 """
 
 from __future__ import annotations
@@ -35,18 +36,20 @@ HARMLESS = (
     *("expert_feed_forward_length", "expert_shared_feed_forward_length", "ssm.inner_size"),
     *("context_length", "rope.scaling.finetuned", "decoder_start_token_id"),
 )
-"""Keys of an architecture that need not be read: widths, which the shapes of the tensors state once more and are held
-against; how far a model was trained; how its output begins."""
+"""Keys of an architecture that need not be read: widths, which the shapes of the tensors state once
+more and are held against; how far a model was trained; how its output begins."""
 ROUNDED = 1e-6
 """Largest relative difference of a number that GGUF stores in 32 bits."""
 AHEAD = "nextn_predict_layers"
-"""Key of how many of the blocks predict tokens further ahead; they are counted among the others and not loaded."""
+"""Key of how many of the blocks predict tokens further ahead; they are counted among the others and
+not loaded."""
 DATA_LAYOUT = "Meta AI original pth"
 """Order of query and key rows that the loader undoes."""
 GATES = {1: "softmax", 2: "sigmoid"}
 """How GGUF numbers what makes weights of a router's scores."""
 SPLIT_LIKE_GPT2 = ("gpt-2", "phi-2", "mpt", "jina-es", "jina-de", "gigachat")
-"""Names of splits of a text before its merges that are GPT-2's, which transformers takes where it knows no other."""
+"""Names of splits of a text before its merges that are GPT-2's, which transformers takes where it
+knows no other."""
 SPACE = "▁"
 """How a vocabulary of sentencepiece writes a space."""
 
@@ -60,12 +63,16 @@ class Converted:
 
     def first(self, *names: str) -> Any:
         """The first of some values that the configuration states; None: it states none of them."""
-        return next((self.config[name] for name in names if self.config.get(name) is not None), None)
+        return next(
+            (self.config[name] for name in names if self.config.get(name) is not None), None
+        )
 
     def rope(self, *names: str, kind: str = "full_attention") -> Any:
         """The same of its rotary embedding, of that for a kind of block where they differ."""
         stated: Config = self.first("rope_parameters", "rope_scaling") or {}
-        rope: Config = stated[kind] if isinstance(stated.get(kind), Mapping) else ropes(self.config)[0]
+        rope: Config = (
+            stated[kind] if isinstance(stated.get(kind), Mapping) else ropes(self.config)[0]
+        )
         return next((rope[name] for name in names if rope.get(name) is not None), None)
 
 
@@ -75,7 +82,11 @@ def _rope_type(made: Converted) -> str:
 
 
 def _rotated(made: Converted) -> int:
-    share = made.rope("partial_rotary_factor") or made.first("partial_rotary_factor", "rotary_pct") or 1.0
+    share = (
+        made.rope("partial_rotary_factor")
+        or made.first("partial_rotary_factor", "rotary_pct")
+        or 1.0
+    )
     return round(geometry(made.entry, made.config).d_head * share)
 
 
@@ -98,8 +109,12 @@ HELD: dict[str, Callable[[Converted], Any]] = {
     "attention.head_count_kv": lambda made: geometry(made.entry, made.config).n_kv_heads,
     "attention.key_length": lambda made: geometry(made.entry, made.config).d_head,
     "attention.value_length": lambda made: geometry(made.entry, made.config).d_head,
-    "attention.layer_norm_rms_epsilon": lambda made: made.first("rms_norm_eps", "layer_norm_epsilon", "norm_eps"),
-    "attention.layer_norm_epsilon": lambda made: made.first("layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"),
+    "attention.layer_norm_rms_epsilon": lambda made: made.first(
+        "rms_norm_eps", "layer_norm_epsilon", "norm_eps"
+    ),
+    "attention.layer_norm_epsilon": lambda made: made.first(
+        "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"
+    ),
     "attention.causal": lambda made: made.entry.causal,
     "attention.scale": _scale,
     "attention.sliding_window": lambda made: made.first("sliding_window"),
@@ -118,11 +133,15 @@ HELD: dict[str, Callable[[Converted], Any]] = {
         made.rope(ORIGINAL) or made.first(ORIGINAL, "max_position_embeddings")
     ),
     "use_parallel_residual": lambda made: made.first("use_parallel_residual"),
-    "tensor_data_layout": lambda made: DATA_LAYOUT if made.entry.model_type in ("llama", "mistral") else None,
+    "tensor_data_layout": lambda made: (
+        DATA_LAYOUT if made.entry.model_type in ("llama", "mistral") else None
+    ),
     "expert_used_count": lambda made: made.first("num_experts_per_tok"),
     "expert_weights_norm": lambda made: made.first("norm_topk_prob"),
     "expert_weights_scale": lambda made: made.first("routed_scaling_factor"),
-    "expert_gating_func": lambda made: {name: n for n, name in GATES.items()}.get(made.first("scoring_func")),
+    "expert_gating_func": lambda made: {name: n for n, name in GATES.items()}.get(
+        made.first("scoring_func")
+    ),
     "full_attention_interval": lambda made: made.first("full_attention_interval"),
     "shortconv.l_cache": lambda made: made.first("conv_L_cache"),
     "ssm.conv_kernel": lambda made: made.first("conv_kernel", "linear_conv_kernel_dim"),
@@ -140,7 +159,9 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
     stated: what the file holds, by the key's whole name.
     """
     start = f"{stated.get('general.architecture')}."
-    keys = {name.removeprefix(start): value for name, value in stated.items() if name.startswith(start)}
+    keys = {
+        name.removeprefix(start): value for name, value in stated.items() if name.startswith(start)
+    }
     if keys.get("block_count", 0) - keys.get(AHEAD, 0) == _blocks(made):
         keys.pop(AHEAD, None)
         keys["block_count"] = _blocks(made)
@@ -151,7 +172,8 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
     ]
     if passed_over:
         raise UsageError(
-            "transformers would compute another model than the file describes: it does not read all of its metadata",
+            "transformers would compute another model than the file describes: it does not read "
+            "all of its metadata",
             where=file,
             got="; ".join(passed_over),
             next_step="measure the model in safetensors instead, whose config.json states them",
@@ -159,8 +181,8 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
 
 
 def same(value: Any, made: Any) -> bool:
-    """Whether a value of a file is the one that was made of it: a number to rounding; of one number a block those that
-    are not 0, as a block without attention has no heads."""
+    """Whether a value of a file is the one that was made of it: a number to rounding; of one number
+    a block those that are not 0, as a block without attention has no heads."""
     if isinstance(value, list) and isinstance(made, list):
         return [each for each in value if each or isinstance(each, bool)] == made
     if isinstance(value, list):
@@ -171,18 +193,23 @@ def same(value: Any, made: Any) -> bool:
 
 
 def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> None:
-    """Raise DataError where a tokenizer splits a text otherwise, or puts another token first, than its file says."""
-    from transformers.integrations import gguf as reading  # noqa: PLC0415 - loads torch
+    """Raise DataError where a tokenizer splits a text otherwise, or puts another token first, than
+    its file says."""
+    from transformers.integrations import gguf as reading  # noqa: PLC0415
 
     splits: Any = getattr(reading, "gguf_tokenizer_mapping", None)
     names = (*SPLIT_LIKE_GPT2, *getattr(splits, "GGUF_PRE_TOKENIZER_SPLITS", ()))
     split = stated.get("tokenizer.ggml.pre", SPLIT_LIKE_GPT2[0])
-    ids, bare = (tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False))
+    ids, bare = (
+        tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False)
+    )
     words = tokenizer.convert_ids_to_tokens(bare)
     does = {"tokenizer.ggml.add_bos_token": bool(ids) and ids[0] == tokenizer.bos_token_id}
     if stated.get("tokenizer.ggml.model") == "llama":
         does["tokenizer.ggml.add_space_prefix"] = bool(words) and str(words[0]).startswith(SPACE)
-    wrong = [f"{key} = {stated[key]}" for key, here in does.items() if stated.get(key, here) != here]
+    wrong = [
+        f"{key} = {stated[key]}" for key, here in does.items() if stated.get(key, here) != here
+    ]
     if stated.get("tokenizer.ggml.model") == "gpt2" and split not in names:
         wrong.append(f"tokenizer.ggml.pre = {split}")
     if wrong:
@@ -195,9 +222,12 @@ RECORD = "gguf.json"
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """What GGUF calls the embedding of tokens and the unembedding."""
 COPIED = 0.5
-"""‖U − E‖/‖E‖ below which a head U stored apart from the embedding E is a copy of it, rounded otherwise: rounding to 2
-bits moves a matrix by less than that; two matrices that were trained apart lie about √2 apart."""
-VOCABULARY = tuple(f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges"))
+"""‖U − E‖/‖E‖ below which a head U stored apart from the embedding E is a copy of it, rounded
+otherwise: rounding to 2 bits moves a matrix by less than that; two matrices that were trained apart
+lie about √2 apart."""
+VOCABULARY = tuple(
+    f"tokenizer.ggml.{name}" for name in ("tokens", "scores", "token_type", "merges")
+)
 """Metadata that are as long as a vocabulary."""
 UNROUNDED = ("F32", "F16", "BF16")
 """Schemes that are precisions, no quantisation."""
@@ -206,19 +236,23 @@ ROWS = 4096
 
 
 def gguf_folder(path: Path, cache: Path | None = None) -> Path:
-    """Folder of the model in a GGUF file or in all parts of one, made at the first call and found again later.
+    """Folder of the model in a GGUF file or in all parts of one, made at the first call and found
+    again later.
 
     cache: folder to keep it in; by default the package's cache.
 
-    Raises UsageError where the package gguf is not installed, the model's class is not measured or the metadata
-    describe another model than transformers would compute; DataError where a part is missing, files are cut off, of
-    another model or damaged, a tensor is stored by a scheme that cannot be read, or the tokenizer is another one.
+    Raises UsageError where the package gguf is not installed, the model's class is not measured or
+    the metadata describe another model than transformers would compute; DataError where a part is
+    missing, files are cut off, of another model or damaged, a tensor is stored by a scheme that
+    cannot be read, or the tokenizer is another one.
     """
     files = parts(path)
     place = cache or cache_folder()
     if place is None:
         step = "unset THERMOSTATS_CACHE, or set it to a folder with room for the model in float32"
-        raise UsageError("a GGUF model is kept in the cache, which is switched off", where=path, next_step=step)
+        raise UsageError(
+            "a GGUF model is kept in the cache, which is switched off", where=path, next_step=step
+        )
     digest = _digest(tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
     folder = place / "gguf" / f"{stem(files[0])}-{digest[:12]}-{version('transformers')}"
     with only_writer(folder.parent):
@@ -228,7 +262,8 @@ def gguf_folder(path: Path, cache: Path | None = None) -> Path:
 
 
 def record(folder: Path) -> dict[str, Any]:
-    """What a folder made of GGUF says of itself, `scheme`, `head`, `licence` and `types` by tensor; else nothing."""
+    """What a folder made of GGUF says of itself, `scheme`, `head`, `licence` and `types` by tensor;
+    else nothing."""
     path = folder / RECORD
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
@@ -246,12 +281,13 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
 def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
     """Write the folder next to its place, and move it there once it is complete."""
     try:
-        import gguf  # noqa: F401, PLC0415 - comes with the extra
+        import gguf  # noqa: F401, PLC0415
     except ImportError as error:
         raise not_installed(error, "reading GGUF needs the package gguf") from error
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as temporary:
-        made, joined = Path(temporary) / "model", Path(temporary) / f"joined{SUFFIX}"
+        made = Path(temporary) / "model"
+        joined = Path(temporary) / f"joined{SUFFIX}"
         file = files[0] if len(files) == 1 else _joined(files, joined)
         facts = _convert(file, files[0], made)
         facts = {"files": [each.name for each in files], "sha256": digest, **facts}
@@ -277,7 +313,7 @@ def _joined(files: Sequence[Path], target: Path) -> Path:
 
 def _reader(file: Path) -> Any:
     """gguf's reader of a file, whose header it holds against the file's length."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     try:
         return gguf.GGUFReader(file)
@@ -287,16 +323,24 @@ def _reader(file: Path) -> Any:
             step = "pip install --upgrade gguf, or use a file of another quantisation, such as Q8_0"
             raise DataError(what, where=file, got=first_line(error), next_step=step) from error
         raise _damaged(file, error) from error
-    except (IndexError, KeyError, OverflowError, UnicodeDecodeError, MemoryError, TypeError, OSError) as error:
+    except (
+        IndexError,
+        KeyError,
+        OverflowError,
+        UnicodeDecodeError,
+        MemoryError,
+        TypeError,
+        OSError,
+    ) as error:
         raise _damaged(file, error) from error
 
 
 def _damaged(file: Path, error: Exception) -> DataError:
-    what, step = (
-        "the GGUF file is cut off or damaged",
-        "download the file again, and compare its length with the original's",
+    what = "the GGUF file is cut off or damaged"
+    step = "download the file again, and compare its length with the original's"
+    return DataError(
+        what, where=file, got=f"{file.stat().st_size} bytes; {first_line(error)}", next_step=step
     )
-    return DataError(what, where=file, got=f"{file.stat().st_size} bytes; {first_line(error)}", next_step=step)
 
 
 def _value(reader: Any, name: str) -> Any:
@@ -306,7 +350,11 @@ def _value(reader: Any, name: str) -> Any:
 
 def _metadata(reader: Any) -> dict[str, Any]:
     """What a file states, but for the vocabulary of its tokenizer."""
-    return {name: field.contents() for name, field in reader.fields.items() if not name.endswith(VOCABULARY)}
+    return {
+        name: field.contents()
+        for name, field in reader.fields.items()
+        if not name.endswith(VOCABULARY)
+    }
 
 
 def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
@@ -326,16 +374,25 @@ def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
     step = "put the parts of one model into a folder of their own"
     names = [tensor.name for reader in readers for tensor in reader.tensors]
     total = _value(readers[0], "split.tensors.count")
-    counts = {(_value(reader, "split.count"), _value(reader, "split.tensors.count")) for reader in readers}
-    if len(counts) > 1 or len(names) != len(set(names)) or (total is not None and total != len(names)):
+    counts = {
+        (_value(reader, "split.count"), _value(reader, "split.tensors.count")) for reader in readers
+    }
+    if (
+        len(counts) > 1
+        or len(names) != len(set(names))
+        or (total is not None and total != len(names))
+    ):
         got = f"{len(names)} tensors, {len(set(names))} of them by different names"
         what = "the parts are of two models"
-        raise DataError(what, where=files[0].parent, got=got, allowed=f"{total} tensors", next_step=step)
+        raise DataError(
+            what, where=files[0].parent, got=got, allowed=f"{total} tensors", next_step=step
+        )
 
 
 def _merge(readers: Sequence[Any], target: Path) -> None:
-    """The first part's metadata and every part's tensors in one file, each tensor as it is stored."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    """The first part's metadata and every part's tensors in one file, each tensor as it is
+    stored."""
+    import gguf  # noqa: PLC0415
 
     writer = gguf.GGUFWriter(target, str(_value(readers[0], "general.architecture")))
     for name, field in readers[0].fields.items():
@@ -356,10 +413,11 @@ def _merge(readers: Sequence[Any], target: Path) -> None:
 
 
 def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
-    """Write a GGUF file as a model's folder in float32; what it was stored as. `named`: the file in messages."""
-    import torch  # noqa: PLC0415 - loaded only where it is needed
-    import transformers  # noqa: PLC0415 - as above
-    from safetensors.torch import save_file  # noqa: PLC0415 - as above
+    """Write a GGUF file as a model's folder in float32; what it was stored as. `named`: the file in
+    messages."""
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
+    from safetensors.torch import save_file  # noqa: PLC0415
 
     reader = _reader(file)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
@@ -368,7 +426,8 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     try:
         config = transformers.AutoConfig.from_pretrained(file.parent, **where)
     except UNLOADABLE as error:
-        what, step = "transformers does not read this model from GGUF", "measure the model in safetensors instead"
+        what = "transformers does not read this model from GGUF"
+        step = "measure the model in safetensors instead"
         raise UsageError(what, where=named, got=first_line(error), next_step=step) from error
     entry = lookup(config.to_dict())
     stated = _metadata(reader)
@@ -383,7 +442,8 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **where)
     except UNLOADABLE as error:
-        what, step = "transformers cannot load the model from GGUF", "measure the model in safetensors instead"
+        what = "transformers cannot load the model from GGUF"
+        step = "measure the model in safetensors instead"
         raise DataError(what, where=named, got=first_line(error), next_step=step) from error
     check_tokenizer(stated, tokenizer, named)
     names = _names(model, config, str(_value(reader, "general.architecture")))
@@ -395,13 +455,19 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     types = {names.get(name, name): tensor.tensor_type.name for name, tensor in tensors.items()}
-    head = "own" if not config.tie_word_embeddings else "tied" if apart is None else "tied, stored twice"
+    head = (
+        "own"
+        if not config.tie_word_embeddings
+        else "tied"
+        if apart is None
+        else "tied, stored twice"
+    )
     licence = str(_value(reader, "general.license") or "")
     return {"scheme": _scheme(reader, types), "head": head, "licence": licence, "types": types}
 
 
 def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
-    import gguf  # noqa: PLC0415 - comes with the extra
+    import gguf  # noqa: PLC0415
 
     for kind, tensor in {tensor.tensor_type: tensor for tensor in tensors.values()}.items():
         try:
@@ -409,12 +475,15 @@ def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
         except NotImplementedError as error:
             what = "a tensor is stored by a scheme that cannot be dequantised"
             step = "use a file of another quantisation, such as Q8_0"
-            raise DataError(what, where=file, got=f"{kind.name} for {tensor.name}", next_step=step) from error
+            raise DataError(
+                what, where=file, got=f"{kind.name} for {tensor.name}", next_step=step
+            ) from error
 
 
 def _apart(tensors: Mapping[str, Any]) -> float | None:
-    """‖U − E‖/‖E‖ of the embedding E and the head U, over rows spread evenly; None where there is no head."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    """‖U − E‖/‖E‖ of the embedding E and the head U, over rows spread evenly; None where there is
+    no head."""
+    import gguf  # noqa: PLC0415
 
     if not {EMBEDDING, HEAD} <= tensors.keys():
         return None
@@ -422,23 +491,33 @@ def _apart(tensors: Mapping[str, Any]) -> float | None:
     if list(both[0].shape) != list(both[1].shape):
         return float("inf")
     step = max(1, len(both[0].data) // ROWS)
-    E, U = (gguf.dequantize(np.ascontiguousarray(each.data[::step]), each.tensor_type) for each in both)
+    E, U = (
+        gguf.dequantize(np.ascontiguousarray(each.data[::step]), each.tensor_type) for each in both
+    )
     return float(np.linalg.norm(U - E) / np.linalg.norm(E))
 
 
 def _names(model: Any, config: Any, architecture: str) -> dict[str, str]:
     """Name in GGUF → name in transformers' class."""
-    from transformers import modeling_gguf_pytorch_utils as reading  # noqa: PLC0415 - loads torch
+    from transformers import modeling_gguf_pytorch_utils as reading  # noqa: PLC0415
 
     library: Any = reading  # it has no types
-    processor = library.TENSOR_PROCESSORS.get(architecture, library.TensorProcessor)(config=config.to_dict())
+    processor = library.TENSOR_PROCESSORS.get(architecture, library.TensorProcessor)(
+        config=config.to_dict()
+    )
     return dict(library.get_gguf_hf_weights_map(model, processor))
 
 
 def _check_all(
-    tensors: Mapping[str, Any], names: Mapping[str, str], info: Mapping[str, Any], file: Path, *, tied: bool
+    tensors: Mapping[str, Any],
+    names: Mapping[str, str],
+    info: Mapping[str, Any],
+    file: Path,
+    *,
+    tied: bool,
 ) -> None:
-    """Raise ThermostatsError where the file has a tensor that the model lacks, or the model a weight that it lacks."""
+    """Raise ThermostatsError where the file has a tensor that the model lacks, or the model a
+    weight that it lacks."""
     unread = sorted(set(tensors) - set(names) - ({HEAD} if tied else set()))
     missing = sorted(info["missing_keys"])
     if unread or missing or info["mismatched_keys"]:
@@ -447,15 +526,18 @@ def _check_all(
             "missing": missing,
             "of another shape": info["mismatched_keys"],
         }
-        got = ", ".join(f"{len(each)} {what} ({next(iter(each))}, …)" for what, each in lists.items() if each)
+        got = ", ".join(
+            f"{len(each)} {what} ({next(iter(each))}, …)" for what, each in lists.items() if each
+        )
         what = "transformers would read another model than the file holds"
         step = "measure the model in safetensors instead, or try another release of transformers"
         raise ThermostatsError(what, where=file, got=f"tensors {got}", next_step=step)
 
 
 def _scheme(reader: Any, types: Mapping[str, str]) -> str:
-    """Name of the quantisation, such as Q4_K_M: as the file says, else what most of its matrices are stored as."""
-    import gguf  # noqa: PLC0415 - comes with the extra
+    """Name of the quantisation, such as Q4_K_M: as the file says, else what most of its matrices
+    are stored as."""
+    import gguf  # noqa: PLC0415
 
     number = _value(reader, "general.file_type")
     try:

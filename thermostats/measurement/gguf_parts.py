@@ -1,4 +1,5 @@
-"""Which files make up a model in GGUF: one, the parts that llama.cpp splits it into, or pieces cut by size.
+"""Which files make up a model in GGUF: one, the parts that llama.cpp splits it into, or pieces cut
+by size.
 
 Loads neither torch nor the package gguf.
 """
@@ -14,7 +15,8 @@ MAGIC = b"GGUF"
 SPLIT = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.IGNORECASE)
 """A part that is a GGUF file of its own, as llama.cpp's gguf-split names it."""
 PIECE = re.compile(
-    r"(?P<stem>.+)\.gguf(?P<mark>[._-]?(?:part|chunk|shard|split)?[._-]?)(?P<number>\d{1,5})", re.IGNORECASE
+    r"(?P<stem>.+)\.gguf(?P<mark>[._-]?(?:part|chunk|shard|split)?[._-]?)(?P<number>\d{1,5})",
+    re.IGNORECASE,
 )
 """A run of bytes of a GGUF file: model.gguf.part00, model.gguf.001."""
 SUFFIX = ".gguf"
@@ -36,8 +38,8 @@ def stem(path: Path) -> str:
 def parts(path: Path) -> tuple[Path, ...]:
     """The files that the model in `path` lies in, in order, whichever of them is named.
 
-    Raises DataError where a part is missing, is no part of the same file by its length, or does not begin as a GGUF
-    file does; UsageError where there is no such file.
+    Raises DataError where a part is missing, is no part of the same file by its length, or does not
+    begin as a GGUF file does; UsageError where there is no such file.
     """
     path = path.expanduser().resolve()
     if not path.is_file():
@@ -57,20 +59,25 @@ def parts(path: Path) -> tuple[Path, ...]:
 def _split(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     count = int(named["count"])
     files = tuple(
-        path.with_name(f"{named['stem']}-{i:05d}-of-{named['count']}{path.suffix}") for i in range(1, count + 1)
+        path.with_name(f"{named['stem']}-{i:05d}-of-{named['count']}{path.suffix}")
+        for i in range(1, count + 1)
     )
     missing = [file for file in files if not file.is_file()]
     if missing or path not in files:
         step = f"put all {count} parts into one folder and name any of them"
         got = f"{len(missing)} of {count} are not there" if missing else path.name
         raise DataError(
-            "a part of the GGUF model is missing", where=missing[0] if missing else path, got=got, next_step=step
+            "a part of the GGUF model is missing",
+            where=missing[0] if missing else path,
+            got=got,
+            next_step=step,
         )
     return files
 
 
 def _pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
-    """Pieces next to `path`, numbered without a gap from 0 or 1; all but the last are of one length."""
+    """Pieces next to `path`, numbered without a gap from 0 or 1; all but the last are of one
+    length."""
     start = path.name[: named.start("number")]
     pieces = {}
     for file in path.parent.iterdir():
@@ -93,7 +100,10 @@ def _pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     odd = next((i for i, size in enumerate(sizes[:-1]) if size != sizes[0]), None)
     odd = len(files) - 1 if odd is None and sizes[-1] > sizes[0] else odd
     if odd is not None:
-        step = "download that piece again; pieces must be numbered in the order in which they follow each other"
+        step = (
+            "download that piece again; pieces must be numbered in the order in which they follow "
+            "each other"
+        )
         allowed = f"{sizes[0]} bytes as the first, the last one at most as many"
         raise DataError(
             "the pieces are not of one file, or not in order",
@@ -110,5 +120,15 @@ def _check_magic(file: Path, *, cut: bool) -> None:
         start = stream.read(len(MAGIC))
     if start == MAGIC:
         return
-    step = "number the pieces in their order: the first begins with GGUF" if cut else "download the file again"
-    raise DataError("not a GGUF file", where=file, got=f"it begins with {start!r}", allowed=repr(MAGIC), next_step=step)
+    step = (
+        "number the pieces in their order: the first begins with GGUF"
+        if cut
+        else "download the file again"
+    )
+    raise DataError(
+        "not a GGUF file",
+        where=file,
+        got=f"it begins with {start!r}",
+        allowed=repr(MAGIC),
+        next_step=step,
+    )

@@ -1,7 +1,9 @@
-"""A model's name to a folder on disk: a local folder as it is, a hub id from the cache, or else downloaded.
+"""A model's name to a folder on disk: a local folder as it is, a hub id from the cache, or else
+downloaded.
 
-Naming a hub id is asking for it: what the cache lacks is fetched, unless `download` is false or HF_HUB_OFFLINE is set.
-Only weights, configuration and tokenizer are fetched, and pickles only where there is no safetensors file.
+Naming a hub id is asking for it: what the cache lacks is fetched, unless `download` is false or
+HF_HUB_OFFLINE is set. Only weights, configuration and tokenizer are fetched, and pickles only where
+there is no safetensors file.
 """
 
 from __future__ import annotations
@@ -12,7 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download, try_to_load_from_cache
+from huggingface_hub import (
+    HfApi,
+    constants,
+    hf_hub_download,
+    snapshot_download,
+    try_to_load_from_cache,
+)
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -31,11 +39,15 @@ from thermostats.measurement.gguf_parts import is_gguf, parts, stem
 from thermostats.tables.folders import shipped_models
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
-SAFE, PICKLED = ["model*.safetensors"], ["pytorch_model*.bin"]
+SAFE = ["model*.safetensors"]
+PICKLED = ["pytorch_model*.bin"]
 CODE = ["*.py"]
 OTHERS = ["original/*", "onnx/*", "*/*"]
-NETWORK: tuple[type[Exception], ...] = tuple(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
-"""What the HTTP client that huggingface_hub uses raises for a connection that breaks: it is no OSError."""
+NETWORK: tuple[type[Exception], ...] = tuple(
+    kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError"
+)
+"""What the HTTP client that huggingface_hub uses raises for a connection that breaks: it is no
+OSError."""
 UNREACHABLE: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *NETWORK)
 
 REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
@@ -49,19 +61,22 @@ REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
     ),
     RevisionNotFoundError: ("the model has no such revision", "check --revision"),
 }
-"""What is wrong and what to do next; a gated repository is one that is not found, too, and stands first."""
+"""What is wrong and what to do next; a gated repository is one that is not found, too, and stands
+first."""
 
 ASKED_AT_ONCE = 16
 """Models that the hub is asked about at a time."""
 AFRESH = 3
-"""How often files of a model may begin afresh, from a server that breaks off and does not resume."""
+"""How often files of a model may begin afresh, from a server that breaks off and does not
+resume."""
 MAIN = "main"
 """Revision where none is named."""
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model on disk; `revision` as asked for, `commit` the snapshot of the hub it is (empty for a local folder)."""
+    """A model on disk; `revision` as asked for, `commit` the snapshot of the hub it is (empty for a
+    local folder)."""
 
     model_id: str
     revision: str
@@ -74,8 +89,9 @@ class ModelFolder:
 class Bar(tqdm):
     """The bar of a download, which ends one that would never end.
 
-    huggingface_hub counts an attempt as progress as soon as data came, also where the server sends the file from its
-    start again and breaks off once more. It then takes the bytes that it throws away off the bar.
+    huggingface_hub counts an attempt as progress as soon as data came, also where the server sends
+    the file from its start again and breaks off once more. It then takes the bytes that it throws
+    away off the bar.
     """
 
     afresh = 0
@@ -84,7 +100,10 @@ class Bar(tqdm):
         """As in tqdm; raises OSError once files were restarted too often."""
         self.afresh += n is not None and n < 0
         if self.afresh > AFRESH:
-            raise OSError(f"the server breaks off and does not resume: downloads were restarted {AFRESH} times")
+            raise OSError(
+                f"the server breaks off and does not resume: downloads were restarted {AFRESH} "
+                f"times"
+            )
         return super().update(n)
 
 
@@ -97,20 +116,25 @@ def model_folder(
     pickles: bool = True,
     cache: Path | None = None,
 ) -> ModelFolder:
-    """The folder of a local path or hub id; with `code`, the repository's Python files are fetched too.
+    """The folder of a local path or hub id; with `code`, the repository's Python files are fetched
+    too.
 
-    A GGUF file's is made from it (`gguf_files.py`); its revision is its scheme, such as Q4_K_M, where none is named.
+    A GGUF file's is made from it (`gguf_files.py`); its revision is its scheme, such as Q4_K_M,
+    where none is named.
 
-    What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is given. Without `pickles`
-    weights that are there as pickles alone are neither fetched nor read.
+    What the hub's own cache lacks is looked for in `cache`, and downloaded to it, where one is
+    given. Without `pickles` weights that are there as pickles alone are neither fetched nor read.
 
-    Raises UsageError where there is no such folder or the id is none, and ThermostatsError where the hub has no such
-    model or revision, the model is gated, has pickles alone, or is neither in the cache nor to be had.
+    Raises UsageError where there is no such folder or the id is none, and ThermostatsError where
+    the hub has no such model or revision, the model is gated, has pickles alone, or is neither in
+    the cache nor to be had.
     """
     local = local_folder(model)
     if local is not None and local.is_file():
         made = gguf_folder(local)
-        return ModelFolder(stem(local), record(made)["scheme"] if revision == MAIN else revision, made, "")
+        return ModelFolder(
+            stem(local), record(made)["scheme"] if revision == MAIN else revision, made, ""
+        )
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
     with _explained(model, revision):
@@ -119,7 +143,11 @@ def model_folder(
             if snapshot is not None:
                 return ModelFolder(model, revision, snapshot, snapshot.name)
         _ask(model, revision, download)
-        options: dict[str, Any] = {"revision": revision, "ignore_patterns": OTHERS, "cache_dir": cache}
+        options: dict[str, Any] = {
+            "revision": revision,
+            "ignore_patterns": OTHERS,
+            "cache_dir": cache,
+        }
         options["tqdm_class"] = Bar
         path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
@@ -139,12 +167,20 @@ def local_folder(model: str) -> Path | None:
         return parts(path)[0]
     if path.is_dir():
         if not (path / "config.json").is_file() and (path / "adapter_config.json").is_file():
-            what = "the folder holds an adapter alone, and adapters can be measured only after merging"
-            step = "merge it into its base model with merge_and_unload, save that, and name its folder"
+            what = (
+                "the folder holds an adapter alone, and adapters can be measured only after merging"
+            )
+            step = (
+                "merge it into its base model with merge_and_unload, save that, and name its folder"
+            )
             raise UsageError(what, where=path.resolve(), got="adapter_config.json", next_step=step)
         if not (path / "config.json").is_file():
             step = "name the folder that `save_pretrained` wrote, or a hub id"
-            raise UsageError("not a model's folder: there is no config.json", where=path.resolve(), next_step=step)
+            raise UsageError(
+                "not a model's folder: there is no config.json",
+                where=path.resolve(),
+                next_step=step,
+            )
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
         step = f"give the folder's path, or a hub id such as gpt2{_at_hand()}"
@@ -157,8 +193,11 @@ def _at_hand() -> str:
     return "; `thermostats ls models --paths` prints three" if shipped_models() else ""
 
 
-def config_folder(model: str, *, revision: str = "main", download: bool = True, cache: Path | None = None) -> Path:
-    """A folder with the configuration of a local path or hub id; of a model that is not here, that alone is fetched.
+def config_folder(
+    model: str, *, revision: str = "main", download: bool = True, cache: Path | None = None
+) -> Path:
+    """A folder with the configuration of a local path or hub id; of a model that is not here, that
+    alone is fetched.
 
     Raises as `model_folder` does.
     """
@@ -169,11 +208,15 @@ def config_folder(model: str, *, revision: str = "main", download: bool = True, 
         return gguf_folder(path)
     with _explained(model, revision):
         for place in dict.fromkeys((None, cache)):
-            config = try_to_load_from_cache(model, "config.json", revision=revision, cache_dir=place)
+            config = try_to_load_from_cache(
+                model, "config.json", revision=revision, cache_dir=place
+            )
             if isinstance(config, str):
                 return Path(config).parent
         _ask(model, revision, download)
-        return Path(hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)).parent
+        return Path(
+            hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)
+        ).parent
 
 
 def download_bytes(model: str, *, revision: str = "main") -> int:
@@ -183,7 +226,9 @@ def download_bytes(model: str, *, revision: str = "main") -> int:
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
     weights = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
-    weights = weights or list(filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS))
+    weights = weights or list(
+        filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS)
+    )
     rest = filter_repo_objects(sizes, allow_patterns=COMPANIONS, ignore_patterns=OTHERS)
     return sum(sizes[name] for name in {*weights, *rest})
 
@@ -193,7 +238,8 @@ def only_pickles(model: str, revision: str) -> ThermostatsError:
     return ThermostatsError(
         "the model has weights only as pickles, which were neither downloaded nor read",
         where=f"{model}, revision {revision}",
-        next_step="name a revision with safetensors, or pickles=True: torch then reads plain weights from them",
+        next_step="name a revision with safetensors, or pickles=True: torch then reads plain "
+        "weights from them",
     )
 
 
@@ -201,13 +247,23 @@ def _patterns(weights: list[str], code: bool) -> list[str]:
     return [*COMPANIONS, *weights, *(CODE if code else [])]
 
 
-def _cached(model: str, revision: str, code: bool, cache: Path | None, pickles: bool) -> Path | None:
+def _cached(
+    model: str, revision: str, code: bool, cache: Path | None, pickles: bool
+) -> Path | None:
     """The snapshot in a cache where it holds a configuration and all weights."""
     for weights in (SAFE, PICKLED)[: 1 + pickles]:
-        patterns = _patterns(weights, code)  # a snapshot without what was never wanted counts as incomplete otherwise
-        options: dict[str, Any] = {"revision": revision, "local_files_only": True, "cache_dir": cache}
+        patterns = _patterns(
+            weights, code
+        )  # a snapshot without what was never wanted counts as incomplete otherwise
+        options: dict[str, Any] = {
+            "revision": revision,
+            "local_files_only": True,
+            "cache_dir": cache,
+        }
         try:
-            path = Path(snapshot_download(model, allow_patterns=patterns, ignore_patterns=OTHERS, **options))
+            path = Path(
+                snapshot_download(model, allow_patterns=patterns, ignore_patterns=OTHERS, **options)
+            )
             if not pickles and not list(path.glob("*.safetensors")):
                 continue
             open_checkpoint(path)
@@ -219,7 +275,8 @@ def _cached(model: str, revision: str, code: bool, cache: Path | None, pickles: 
 
 
 def _ask(model: str, revision: str, download: bool) -> None:
-    """Ask the hub for a model before downloading: once and with a time limit, where a download is tried six times."""
+    """Ask the hub for a model before downloading: once and with a time limit, where a download is
+    tried six times."""
     if not download:
         step = f"leave out --offline and HF_HUB_OFFLINE, or name a local folder{_at_hand()}"
         what = "the model is not in the cache, and downloading was not allowed"
@@ -235,17 +292,27 @@ def _explained(model: str, revision: str) -> Iterator[None]:
         yield
     except HFValidationError as error:
         step = "or a folder that exists"
-        raise UsageError("not the id of a model", got=repr(model), allowed="owner/name", next_step=step) from error
+        raise UsageError(
+            "not the id of a model", got=repr(model), allowed="owner/name", next_step=step
+        ) from error
     except tuple(REFUSALS) as error:
         what, step = next(REFUSALS[kind] for kind in REFUSALS if isinstance(error, kind))
         raise ThermostatsError(what, where=where, next_step=step.format(model=model)) from error
     except UNREACHABLE as error:
         status = _status(error)
         if status in (401, 403):
-            step = "log in anew with `hf auth login`: the token may have expired, or lack the right to read"
+            step = (
+                "log in anew with `hf auth login`: the token may have expired, or lack the right "
+                "to read"
+            )
             what = "the hub refuses access to the model"
-            raise ThermostatsError(what, where=where, got=f"status {status}", next_step=step) from error
-        step = f"check the network, HF_HUB_OFFLINE and free disk space, or name a local folder{_at_hand()}"
+            raise ThermostatsError(
+                what, where=where, got=f"status {status}", next_step=step
+            ) from error
+        step = (
+            f"check the network, HF_HUB_OFFLINE and free disk space, or name a local "
+            f"folder{_at_hand()}"
+        )
         what = "the model is not in the cache and the hub cannot be reached"
         raise TransientError(what, where=where, got=_cause(error), next_step=step) from error
 
@@ -263,4 +330,7 @@ def _cause(error: BaseException) -> str:
     """First line of what an error came from, where huggingface_hub says only that there was one."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or ['no further reason'])[0][:160]}"
+    return (
+        f"{type(error).__name__}: "
+        f"{(str(error).strip().splitlines() or ['no further reason'])[0][:160]}"
+    )

@@ -1,9 +1,10 @@
-"""Identities of one pass through a model, block by block and token by token, whoever reads the tensors.
+"""Identities of one pass through a model, block by block and token by token, whoever reads the
+tensors.
 
-`activations.py` reads what a pass leaves at the places of an entry, another tool's adapter what that tool hands out
-(`other_tools.py`). Each identity holds some of them against others, or against
-the model: its norms, its W_O, the hidden states that it returns itself. What a run proves on one token (`proof.py`) is
-the same here, on every token of the prompts.
+`activations.py` reads what a pass leaves at the places of an entry, another tool's adapter what
+that tool hands out (`other_tools.py`). Each identity holds some of them against others, or against
+the model: its norms, its W_O, the hidden states that it returns itself. What a run proves on one
+token (`proof.py`) is the same here, on every token of the prompts.
 """
 
 from __future__ import annotations
@@ -110,26 +111,34 @@ class Held:
         return self.vectors.keys() >= set(names)
 
     def measure_excess(self, terms: Sequence[Array], expected: Array) -> Array:
-        """Of every token (tokens) the relative difference that rounding does not explain; infinite of other shapes."""
+        """Of every token (tokens) the relative difference that rounding does not explain; infinite
+        of other shapes."""
         if any(term.shape != expected.shape for term in terms) or not expected.size:
             return np.array([np.inf])
         epsilon = torch.finfo(self.decoder.dtype).eps
         how: dict[str, Any] = {"tolerance": self.tolerance, "epsilon": epsilon}
         tokens = np.stack(terms, axis=1)  # tokens × terms × d
-        return np.array([relative_difference(*pair, **how) for pair in zip(tokens, expected, strict=True)])
+        return np.array(
+            [relative_difference(*pair, **how) for pair in zip(tokens, expected, strict=True)]
+        )
 
     def is_explained(self, terms: Sequence[Array], expected: Array) -> bool:
         """Whether terms sum to what is expected."""
         return bool(self.measure_excess(terms, expected).max() <= self.tolerance)
 
-    def judge(self, terms: Sequence[Array], expected: Array, causes: Callable[[], Causes] | None = None) -> Deviation:
-        """The deviation of terms that should sum to what is expected; `causes` are asked only where it is off."""
+    def judge(
+        self, terms: Sequence[Array], expected: Array, causes: Callable[[], Causes] | None = None
+    ) -> Deviation:
+        """The deviation of terms that should sum to what is expected; `causes` are asked only where
+        it is off."""
         excess = self.measure_excess(terms, expected)
         difference = excess
         if np.isfinite(excess).all():
             length = np.linalg.norm(expected, axis=-1)
             apart = np.linalg.norm(np.sum(terms, axis=0) - expected, axis=-1)
-            difference = np.maximum(excess, np.divide(apart, length, out=excess.copy(), where=length > 0))
+            difference = np.maximum(
+                excess, np.divide(apart, length, out=excess.copy(), where=length > 0)
+            )
         worst = int(np.argmax(excess if excess.any() else difference))
         place = f"block {self.layer + 1}"
         if len(expected) > 1:
@@ -141,27 +150,34 @@ class Held:
         return Deviation(self.identity, *sizes, place, next(explained, ""))
 
     def apply(self, path: str, x: Array) -> Array:
-        """What a module of the block makes of vectors (tokens × d); no path: the vectors as they are."""
+        """What a module of the block makes of vectors (tokens × d); no path: the vectors as they
+        are."""
         module = submodule(self.block, path, self.claims.entry) if path else nn.Identity()
         return apply_module(module, x, self.decoder)
 
     def align(self, x: Array) -> Array:
-        """Vectors that can be held against each other: of tokens in windows, whose order differs, the mean."""
+        """Vectors that can be held against each other: of tokens in windows, whose order differs,
+        the mean."""
         return x.mean(0, keepdims=True) if self.decoder.entry.depths else x
 
     def apply_norms(self, x: Array) -> list[Array]:
-        """What each norm of the block that is as wide as the stream makes of vectors, by what classes are called."""
+        """What each norm of the block that is as wide as the stream makes of vectors, by what
+        classes are called."""
         shape = x.shape[-1:]
         norms = [each for each in self.block.modules() if "norm" in type(each).__name__.casefold()]
-        wide = [norm for norm in norms if all(weight.shape == shape for weight in norm.parameters())]
+        wide = [
+            norm for norm in norms if all(weight.shape == shape for weight in norm.parameters())
+        ]
         return [apply_module(norm, x, self.decoder) for norm in wide]
 
 
-def find_deviations(decoder: Decoder, seen: Activations, claims: Decoder | None = None) -> Iterator[Deviation]:
+def find_deviations(
+    decoder: Decoder, seen: Activations, claims: Decoder | None = None
+) -> Iterator[Deviation]:
     """Every identity of a pass at every block, each at its worst token.
 
-    claims: the same model with what a tool says of its tensors, where that is not what `decoder` says. What a tool does
-    not hand out has no deviation.
+    claims: the same model with what a tool says of its tensors, where that is not what `decoder`
+    says. What a tool does not hand out has no deviation.
     """
     tolerance = TOLERANCES[decoder.dtype]
     for layer in range(len(decoder.blocks)):
@@ -188,7 +204,8 @@ def check_embedding(held: Held) -> Iterator[Deviation]:
 
 
 def check_states(held: Held) -> Iterator[Deviation]:
-    """x_l is the state that the model returns behind l blocks; the last is returned normed, see `check_final`."""
+    """x_l is the state that the model returns behind l blocks; the last is returned normed, see
+    `check_final`."""
     hidden = held.seen.hidden
     depth = len(held.decoder.blocks)
     if len(hidden) != depth + 1 or not held.has("x_in", "x_out"):
@@ -218,7 +235,8 @@ def check_stream(held: Held) -> Iterator[Deviation]:
 
 
 def check_residual(held: Held) -> Iterator[Deviation]:
-    """x_l = x_(l−1) + what attention writes + what the feed-forward layer writes, as `proof.py` has it."""
+    """x_l = x_(l−1) + what attention writes + what the feed-forward layer writes, as `proof.py` has
+    it."""
     entry = held.claims.entry
     if not held.has("x_in", "x_out", "attention_write", *["mlp_write"] * bool(entry.mlp)):
         return
@@ -243,7 +261,9 @@ def explain_writes(held: Held, vectors: Vectors) -> Causes:
 
     yield "attention's write holds the residual", fits(attention - before, mlp)
     middle = held.apply(held.claims.entry.mlp_norm, attention)
-    both = held.has("mlp_read") and held.is_explained([middle], held.align(held.vectors["mlp_read"]))
+    both = held.has("mlp_read") and held.is_explained(
+        [middle], held.align(held.vectors["mlp_read"])
+    )
     which = "both writes hold" if both else "the feed-forward layer's write holds"
     yield f"{which} the residual", fits(mlp - before)
     yield "a factor on the writes is forgotten", fits(rescale(attention + mlp, step))
@@ -261,7 +281,8 @@ def explain_writes(held: Held, vectors: Vectors) -> Causes:
 
 
 def check_norms(held: Held) -> Iterator[Deviation]:
-    """What a sub-block reads is what the norm that the entry names makes of the stream, or the stream itself."""
+    """What a sub-block reads is what the norm that the entry names makes of the stream, or the
+    stream itself."""
     entry = held.claims.entry
     if held.has("x_in", "attention_read"):
         x = held.vectors["x_in"]
@@ -273,19 +294,26 @@ def check_norms(held: Held) -> Iterator[Deviation]:
         read = held.vectors["mlp_read"]
         normed = [held.apply(entry.mlp_norm, x) for x in streams]
         nearest = min(normed, key=lambda each: held.measure_excess([each], read).max())
-        yield held.judge([nearest], read, partial(explain_norm, held, "the feed-forward layer", streams, read))
+        yield held.judge(
+            [nearest], read, partial(explain_norm, held, "the feed-forward layer", streams, read)
+        )
 
 
 def explain_norm(held: Held, what: str, streams: Sequence[Array], read: Array) -> Causes:
-    """What would explain that a sub-block reads something else than its norm leaves of any of these streams."""
+    """What would explain that a sub-block reads something else than its norm leaves of any of these
+    streams."""
     for x in streams:
         yield f"no norm stands in front of {what}", held.is_explained([held.align(x)], read)
         for normed in held.apply_norms(x):
-            yield f"another norm stands in front of {what}", held.is_explained([held.align(normed)], read)
+            yield (
+                f"another norm stands in front of {what}",
+                held.is_explained([held.align(normed)], read),
+            )
 
 
 def find_streams(held: Held) -> tuple[Array, ...]:
-    """The streams that the feed-forward layer may read, that of the entry first; none where they are not known.
+    """The streams that the feed-forward layer may read, that of the entry first; none where they
+    are not known.
 
     Where the writes do not add up it is not known what attention wrote.
     """
@@ -302,7 +330,8 @@ def find_streams(held: Held) -> tuple[Array, ...]:
 
 
 def check_order(held: Held) -> Iterator[Deviation]:
-    """In parallel blocks the feed-forward layer reads what attention reads of, in others what that wrote to.
+    """In parallel blocks the feed-forward layer reads what attention reads of, in others what that
+    wrote to.
 
     Where neither gives what is read the norm is wrong, which `check_norms` says.
     """
@@ -343,7 +372,8 @@ def check_heads(held: Held) -> Iterator[Deviation]:
 
 
 def check_window(held: Held) -> Iterator[Deviation]:
-    """A change of the first token reaches the tokens within the window that the configuration states, and no others."""
+    """A change of the first token reaches the tokens within the window that the configuration
+    states, and no others."""
     moved = held.seen.moved[held.layer] if held.seen.moved else None
     entry = held.claims.entry
     if moved is None or entry.alone:  # of one whose masks are its own no window is known
@@ -359,11 +389,13 @@ def check_window(held: Held) -> Iterator[Deviation]:
 
 
 WINDOWS = ("sliding_window", "attention_window_size", "local_attention")
-"""Configuration keys of how many tokens a windowed block attends to; the last states both sides together."""
+"""Configuration keys of how many tokens a windowed block attends to; the last states both sides
+together."""
 
 
 def read_window(entry: Architecture, config: Config, layer: int) -> int | None:
-    """How many tokens back a token of a block (from 0) sees by its configuration, itself included; None: all.
+    """How many tokens back a token of a block (from 0) sees by its configuration, itself included;
+    None: all.
 
     A window of w tokens ends with the token itself, of an encoder it reaches w tokens to each side.
     """
@@ -373,7 +405,11 @@ def read_window(entry: Architecture, config: Config, layer: int) -> int | None:
     if kind == "local":
         return int(inner["window_size"])
     key = next((key for key in WINDOWS if isinstance(inner.get(key), int)), None)
-    if key is None or kind in ("full_attention", "global") or inner.get("use_sliding_window") is False:
+    if (
+        key is None
+        or kind in ("full_attention", "global")
+        or inner.get("use_sliding_window") is False
+    ):
         return None
     width = int(inner[key])
     if entry.causal:
@@ -389,10 +425,15 @@ def check_final(held: Held) -> Iterator[Deviation]:
     behind = optional(decoder.base, decoder.entry.behind_norm, decoder.entry) or nn.Identity()
 
     def finish(x: Array) -> Array:
-        return apply_module(behind, apply_module(decoder.final_norm or nn.Identity(), x, decoder), decoder)
+        return apply_module(
+            behind, apply_module(decoder.final_norm or nn.Identity(), x, decoder), decoder
+        )
 
     def causes() -> Causes:
-        yield "the last state is already normed", held.is_explained([held.vectors["x_out"]], held.seen.final)
+        yield (
+            "the last state is already normed",
+            held.is_explained([held.vectors["x_out"]], held.seen.final),
+        )
         earlier = [finish(each["x_out"]) for each in held.seen.blocks[-2:-1]]
         for x in (*earlier, finish(held.vectors.get("x_in", held.vectors["x_out"]))):
             yield "the state is off by one block", held.is_explained([x], held.seen.final)
@@ -421,11 +462,14 @@ def rescale(x: Array, expected: Array) -> Array:
     return scaled
 
 
-def check_read_gain(decoder: Decoder, seen: Activations, prompt: Any, rows: pd.DataFrame) -> Iterator[Deviation]:
-    """How far `gain_read` in the rows of one prompt is from ‖P x_l‖ / ‖P x_(l−1)‖ of its plain states.
+def check_read_gain(
+    decoder: Decoder, seen: Activations, prompt: Any, rows: pd.DataFrame
+) -> Iterator[Deviation]:
+    """How far `gain_read` in the rows of one prompt is from ‖P x_l‖ / ‖P x_(l−1)‖ of its plain
+    states.
 
-    P is what the model's own norms see: I − 11ᵀ/d where adding a number to all coordinates changes nothing that they
-    give, else I. Blocks that norm the stream itself have no read gain.
+    P is what the model's own norms see: I − 11ᵀ/d where adding a number to all coordinates changes
+    nothing that they give, else I. Blocks that norm the stream itself have no read gain.
     """
     entry = decoder.entry
     if entry.norm_after:
@@ -437,7 +481,9 @@ def check_read_gain(decoder: Decoder, seen: Activations, prompt: Any, rows: pd.D
     places = {"patches": slice(None)} if entry.depths else places_of(entry, span)
     measured = rows.set_index(["prompt_id", "layer", "position"])["gain_read"]
     for layer, vectors in enumerate(seen.blocks):
-        before, after = (measure_lengths(vectors[name], centred=centred) for name in ("x_in", "x_out"))
+        before, after = (
+            measure_lengths(vectors[name], centred=centred) for name in ("x_in", "x_out")
+        )
         for position, tokens in places.items():
             logs = np.atleast_1d(np.log(after / before)[tokens])
             if logs.size:
@@ -454,15 +500,19 @@ def measure_lengths(x: Array, *, centred: bool) -> Array:
 
 
 UNMOVED = 1e-2
-"""A norm that gives the same to this share does not see what was added; else it moves by about what it gives."""
+"""A norm that gives the same to this share does not see what was added; else it moves by about what
+it gives."""
 
 
 def ignores_mean(decoder: Decoder, width: int) -> bool:
-    """Whether the model's norms give the same of a stream of this width and of the stream with 1 on all coordinates."""
+    """Whether the model's norms give the same of a stream of this width and of the stream with 1 on
+    all coordinates."""
     entry = decoder.entry
     paths = [path for path in (entry.attention_norm, entry.mlp_norm) if path]
     norms = [submodule(block, path, entry) for block in decoder.blocks for path in paths]
-    reading = [norm for norm in (*norms, decoder.final_norm) if not isinstance(norm, nn.Identity | None)]
+    reading = [
+        norm for norm in (*norms, decoder.final_norm) if not isinstance(norm, nn.Identity | None)
+    ]
     if not reading:
         return False
     norm = reading[0]

@@ -1,4 +1,5 @@
-"""A model's folder to a model in memory that holds exactly the weights of its files, or an error that says why not."""
+"""A model's folder to a model in memory that holds exactly the weights of its files, or an error
+that says why not."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from thermostats.measurement.spectra import read_config
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to be measured: its places, its tokenizer or image processor (None where not asked for), and the
-    devices that it is on."""
+    """A model ready to be measured: its places, its tokenizer or image processor (None where not
+    asked for), and the devices that it is on."""
 
     decoder: Decoder
     tokenizer: Any
@@ -44,22 +45,30 @@ def load(
 
     `device_map` spreads a model over several devices (``auto``) and overrides `device`.
 
-    Raises UsageError for a device that is not there, eager attention that is wrong for the model and an architecture
-    that is unknown or not measured; DataError where files are missing, damaged, or weights and configuration disagree;
-    ThermostatsError where memory does not suffice or transformers cannot load the model.
+    Raises UsageError for a device that is not there, eager attention that is wrong for the model
+    and an architecture that is unknown or not measured; DataError where files are missing, damaged,
+    or weights and configuration disagree; ThermostatsError where memory does not suffice or
+    transformers cannot load the model.
     """
     config = read_config(folder.path, folder.reads)
     entry = lookup(config)
     if attention == "eager" and eager_is_wrong(entry, config):
         step = "leave out what needs attention weights"
-        what = "eager attention is wrong for this model: it computes something else than its default one"
+        what = (
+            "eager attention is wrong for this model: it computes something else than its default "
+            "one"
+        )
         raise UsageError(what, where=folder.model_id, allowed="sdpa", next_step=step)
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
     words = _reader(folder, entry.reads, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
-    options = {"dtype": getattr(torch, dtype), "device_map": spread, "trust_remote_code": trust_remote_code}
+    options = {
+        "dtype": getattr(torch, dtype),
+        "device_map": spread,
+        "trust_remote_code": trust_remote_code,
+    }
     model = _model(folder, entry, attention, **options)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
     places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
@@ -67,30 +76,43 @@ def load(
 
 
 def pick_device(device: str) -> torch.device:
-    """The device asked for; ``auto`` is the first GPU where there is one. Raises UsageError where it is not there."""
+    """The device asked for; ``auto`` is the first GPU where there is one. Raises UsageError where
+    it is not there."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         wanted = torch.device(device)
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        got, allowed = f"{device} ({first_line(error, 120)})", "auto, cpu, cuda, …"
-        raise UsageError("no such device here", where="--set device", got=got, allowed=allowed) from error
+        got = f"{device} ({first_line(error, 120)})"
+        allowed = "auto, cpu, cuda, …"
+        raise UsageError(
+            "no such device here", where="--set device", got=got, allowed=allowed
+        ) from error
     return wanted
 
 
 def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
-    """The tokenizer of a model that reads ``text``, the image processor of one that reads ``image``."""
-    name, file = ("tokenizer", "tokenizer.json") if reads == "text" else ("image processor", "preprocessor_config.json")
+    """The tokenizer of a model that reads ``text``, the image processor of one that reads
+    ``image``."""
+    name, file = (
+        ("tokenizer", "tokenizer.json")
+        if reads == "text"
+        else ("image processor", "preprocessor_config.json")
+    )
     what = f"the folder has no usable {name}"
     step = f"put {file} next to the weights, or measure --what weights, which needs none"
     auto: Any = transformers.AutoTokenizer if reads == "text" else transformers.AutoImageProcessor
     try:
-        reader = auto.from_pretrained(folder.path, local_files_only=True, trust_remote_code=trust_remote_code)
+        reader = auto.from_pretrained(
+            folder.path, local_files_only=True, trust_remote_code=trust_remote_code
+        )
     except UNLOADABLE as error:
         raise DataError(what, where=folder.path, got=_reason(error), next_step=step) from error
     if reads == "text" and (len(reader) == 0 or not reader("a")["input_ids"]):
-        raise DataError(what, where=folder.path, got="a tokenizer without vocabulary", next_step=step)
+        raise DataError(
+            what, where=folder.path, got="a tokenizer without vocabulary", next_step=step
+        )
     return reader
 
 
@@ -107,19 +129,24 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --set device_map=auto"
         what = "out of memory while loading the model"
-        raise TransientError(what, where=folder.model_id, got=_reason(error), next_step=step) from error
+        raise TransientError(
+            what, where=folder.model_id, got=_reason(error), next_step=step
+        ) from error
     except UNLOADABLE as error:
         step = "download it again, or check that config.json and weights belong together"
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"
-        raise DataError(what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step) from error
+        raise DataError(
+            what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step
+        ) from error
     _check_complete(folder, info, () if entry.has_head else entry.outside)
     loaded: nn.Module = model.eval()
     return loaded.get_submodule(entry.part)
 
 
 def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple[str, ...]) -> None:
-    """Raise DataError where a weight was left at random, ignored, or had another shape, modules `outside` aside."""
+    """Raise DataError where a weight was left at random, ignored, or had another shape, modules
+    `outside` aside."""
 
     def counts(name: str) -> bool:
         return not name.endswith(BUFFERS) and set(name.split(".")).isdisjoint(outside)
@@ -130,23 +157,36 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
     }
     missing = sorted(filter(counts, set(info["missing_keys"]) - set(shapes)))
     unexpected = sorted(filter(counts, info["unexpected_keys"]))
-    wrong = {"of another shape": list(shapes.values()), "missing": missing, "unexpected": unexpected}
+    wrong = {
+        "of another shape": list(shapes.values()),
+        "missing": missing,
+        "unexpected": unexpected,
+    }
     problems = [
-        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})" for what, names in wrong.items() if names
+        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})"
+        for what, names in wrong.items()
+        if names
     ] + [str(message) for message in info["error_msgs"]]
     if problems:
-        step = _prefixed(missing, unexpected) or "check that config.json and the weights belong to the same model"
+        step = (
+            _prefixed(missing, unexpected)
+            or "check that config.json and the weights belong to the same model"
+        )
         got = "tensors " + ", ".join(problems)
-        raise DataError("weights and configuration disagree", where=folder.path, got=got, next_step=step)
+        raise DataError(
+            "weights and configuration disagree", where=folder.path, got=got, next_step=step
+        )
 
 
 def _prefixed(missing: Sequence[str], unexpected: Sequence[str]) -> str:
-    """What to do where every name in the files is one that is missing, behind a prefix; empty elsewhere."""
+    """What to do where every name in the files is one that is missing, behind a prefix; empty
+    elsewhere."""
     prefix = unexpected[0].removesuffix(missing[0]) if missing and unexpected else ""
     if not prefix or {f"{prefix}{name}" for name in missing} != set(unexpected):
         return ""
     return (
-        f"all names in the files begin with {prefix!r}, as torch.compile or DistributedDataParallel write them: "
+        f"all names in the files begin with {prefix!r}, as torch.compile or "
+        f"DistributedDataParallel write them: "
         "save the model inside again (model._orig_mod, model.module)"
     )
 

@@ -1,4 +1,5 @@
-"""A model's row of the table `models`, from its configuration and the headers of its checkpoint, and what is refused.
+"""A model's row of the table `models`, from its configuration and the headers of its checkpoint,
+and what is refused.
 
 No torch is loaded; `class_facts.py` holds the row against the class.
 """
@@ -35,39 +36,69 @@ from thermostats.next_steps import command
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.runs import LIKE
 
-POSITION_TABLES = ("wpe", "embed_positions", "positions_embed", "position_embeddings", "position_embedding")
+POSITION_TABLES = (
+    "wpe",
+    "embed_positions",
+    "positions_embed",
+    "position_embeddings",
+    "position_embedding",
+)
 LEARNED = ("openai-gpt", "gpt2", "gpt_neo", "gpt_bigcode", "opt", "biogpt")
-SCHEMES = {**dict.fromkeys(LEARNED, "learned"), "xglm": "sinusoidal", "bloom": "alibi", "mpt": "alibi"}
-SCHEMES |= dict.fromkeys(("deberta", "deberta-v2", "mpnet", "swin", "t5", "mt5", "umt5"), "relative")
+SCHEMES = {
+    **dict.fromkeys(LEARNED, "learned"),
+    "xglm": "sinusoidal",
+    "bloom": "alibi",
+    "mpt": "alibi",
+}
+SCHEMES |= dict.fromkeys(
+    ("deberta", "deberta-v2", "mpnet", "swin", "t5", "mt5", "umt5"), "relative"
+)
 SCHEMES |= dict.fromkeys(("marian", "pegasus", "m2m_100"), "sinusoidal")
 SCHEMES |= dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "jamba"), "none")
 SCHEMES |= {"roformer": "rotary"}
 ROTATES_IF_SAID = ("granitemoehybrid",)
 """Classes without positions, unless their configuration's `position_embedding_type` is ``rope``."""
-FEED_FORWARD = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "ffn_hidden_dim", "hidden_dim")
+FEED_FORWARD = (
+    "intermediate_size",
+    "ffn_dim",
+    "n_inner",
+    "ffn_hidden_size",
+    "ffn_hidden_dim",
+    "hidden_dim",
+)
 ROUTERS = {"gate", "router", "wg", "shared_expert_gate", "moe_statics"}
 """Modules of a block that choose experts."""
 COUNTS = tuple(f"{of}.e_score_correction_bias" for of in ("gate", "mlp", "block_sparse_moe"))
 NEVER_LEARNED = (*BUFFERS, "act_fn.beta", "act_fn.eps", "expert_bias", *COUNTS)
-"""Tensors of checkpoints that are no parameters of the model: masks, frequencies, constants, routers' counts."""
+"""Tensors of checkpoints that are no parameters of the model: masks, frequencies, constants,
+routers' counts."""
 
 
 def model_row(
-    path: Path, *, model_id: str, revision: str, models: pd.DataFrame, heritage: str = "", reads: str = "text"
+    path: Path,
+    *,
+    model_id: str,
+    revision: str,
+    models: pd.DataFrame,
+    heritage: str = "",
+    reads: str = "text",
 ) -> dict[str, Any]:
     """Row of the table `models` for the model in a folder.
 
-    Where no heritage is given, it is that of the rows in `models`, rows of the same table, that share the hub
-    organisation, if they share one; else it stays empty. Family, parent and year are not in a model's files.
-    `reads`: of several stacks the one that reads ``text`` or ``image``.
+    Where no heritage is given, it is that of the rows in `models`, rows of the same table, that
+    share the hub organisation, if they share one; else it stays empty. Family, parent and year are
+    not in a model's files. `reads`: of several stacks the one that reads ``text`` or ``image``.
 
-    Raises DataError where configuration or checkpoint are missing or damaged, UsageError for unknown architectures.
+    Raises DataError where configuration or checkpoint are missing or damaged, UsageError for
+    unknown architectures.
     """
     config = read_config(path, reads)
-    entry, decoder = lookup(config), config_of(config)
+    entry = lookup(config)
+    decoder = config_of(config)
     tensors = open_checkpoint(path)
     g = geometry(entry, config)
-    vocabulary, d_embed = 0, g.d_model
+    vocabulary = 0
+    d_embed = g.d_model
     if entry.reads == "text":
         vocabulary, d_embed = embedding_of(entry, config, tensors).shape
     head = unembedding(entry, config, tensors) if entry.has_head else None
@@ -75,9 +106,17 @@ def model_row(
     origin = record(path)
     total = _count(entry, tensors, tied=head is None, n_layers=g.n_layers)
     bias = _head_bias(entry, tensors)
-    outside = [(vocabulary, d_embed), *(each.shape for each in (head, table, bias) if each is not None)]
-    stated = next((stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
-    width, gated = feed_forward(entry, config, _block_shapes(entry, tensors, g.n_layers)) or (stated, False)
+    outside = [
+        (vocabulary, d_embed),
+        *(each.shape for each in (head, table, bias) if each is not None),
+    ]
+    stated = next(
+        (stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model
+    )
+    width, gated = feed_forward(entry, config, _block_shapes(entry, tensors, g.n_layers)) or (
+        stated,
+        False,
+    )
     return {
         "model_id": model_id,
         "revision": revision,
@@ -119,11 +158,19 @@ def model_row(
 
 
 def stored_dtype(tensors: Tensors) -> str:
-    """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they differ."""
-    matrices = (x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS))
-    precisions = {PRECISION.get(tensor.dtype, tensor.dtype) for tensor in matrices if tensor.dtype not in NO_NUMBERS}
+    """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they
+    differ."""
+    matrices = (
+        x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS)
+    )
+    precisions = {
+        PRECISION.get(tensor.dtype, tensor.dtype)
+        for tensor in matrices
+        if tensor.dtype not in NO_NUMBERS
+    }
     if unknown := precisions - set(PRECISION.values()):
-        got, allowed = ", ".join(sorted(unknown)), ", ".join(PRECISION.values())
+        got = ", ".join(sorted(unknown))
+        allowed = ", ".join(PRECISION.values())
         raise DataError("the checkpoint is quantised", got=got, allowed=allowed)
     return precisions.pop() if len(precisions) == 1 else "mixed"
 
@@ -131,19 +178,25 @@ def stored_dtype(tensors: Tensors) -> str:
 def feed_forward(
     entry: Architecture, config: Config, blocks: Sequence[Mapping[str, tuple[int, ...]]]
 ) -> tuple[int, bool] | None:
-    """Width of the feed-forward layer, and whether it is gated, from the shapes in its first and last block.
+    """Width of the feed-forward layer, and whether it is gated, from the shapes in its first and
+    last block.
 
-    Of an ungated layer one matrix leads from d to d_ff and one back; a gate is one more of d × d_ff, stored alone or
-    with the other. Of experts one is looked at. Where blocks differ in width, the one that the configuration states
-    counts, else that of the last. blocks: shapes by name within the block. None where the shapes are no such layer's.
+    Of an ungated layer one matrix leads from d to d_ff and one back; a gate is one more of d ×
+    d_ff, stored alone or with the other. Of experts one is looked at. Where blocks differ in width,
+    the one that the configuration states counts, else that of the last. blocks: shapes by name
+    within the block. None where the shapes are no such layer's.
     """
-    widths = [each for each in (_width(entry, config, shapes) for shapes in blocks) if each is not None]
+    widths = [
+        each for each in (_width(entry, config, shapes) for shapes in blocks) if each is not None
+    ]
     decoder = config_of(config)
     stated = [decoder.get(key) for key in FEED_FORWARD]
     return next((each for each in widths if each[0] in stated), widths[-1] if widths else None)
 
 
-def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, bool] | None:
+def _width(
+    entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[int, bool] | None:
     mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
     attention = {path.partition(".")[0] for path in mixing} - {entry.mlp.partition(".")[0]}
     parts = {name: name.split(".") for name in shapes if not name.endswith("bias")}
@@ -157,7 +210,11 @@ def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, 
     }
     experts = {name: shape for name, shape in matrices.items() if "experts" in parts[name]}
     if experts:
-        matrices = {name: shape for name, shape in experts.items() if {"0"} >= set(filter(str.isdigit, parts[name]))}
+        matrices = {
+            name: shape
+            for name, shape in experts.items()
+            if {"0"} >= set(filter(str.isdigit, parts[name]))
+        }
     d = geometry(entry, config).d_model
     sides = [shape[-2:] for shape in matrices.values() if d in shape[-2:]]
     if not sides:
@@ -168,29 +225,46 @@ def _width(entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, 
     return None if gated is None else (narrow, gated)
 
 
-def _block_shapes(entry: Architecture, tensors: Tensors, n_layers: int) -> list[dict[str, tuple[int, ...]]]:
+def _block_shapes(
+    entry: Architecture, tensors: Tensors, n_layers: int
+) -> list[dict[str, tuple[int, ...]]]:
     """Shapes of the tensors of the first and the last block, by their names within it."""
     blocks = []
     for layer in dict.fromkeys((0, 0 if entry.shared else n_layers - 1)):
         if entry.attends:
             name = find(tensors, entry.tensor_names(entry.value, layer)).name
         else:
-            name = next((each for each in tensors if re.match(rf"(.*\.)?{entry.blocks}\.{layer}\.", each)), "")
+            name = next(
+                (each for each in tensors if re.match(rf"(.*\.)?{entry.blocks}\.{layer}\.", each)),
+                "",
+            )
         place = re.match(rf"(.*\.)?{entry.stage(layer)[1]}\.", name)
         start = place.group() if place else ""
         blocks.append(
-            {each.removeprefix(start): tuple(tensors[each].shape) for each in tensors if each.startswith(start)}
+            {
+                each.removeprefix(start): tuple(tensors[each].shape)
+                for each in tensors
+                if each.startswith(start)
+            }
         )
     return blocks
 
 
 def unused(entry: Architecture, tensors: Tensors, n_layers: int) -> list[str]:
-    """Tensors of layers that the model does not have: beyond its last block, or for predicting several tokens."""
+    """Tensors of layers that the model does not have: beyond its last block, or for predicting
+    several tokens."""
     if entry.depths or entry.shared:
         return []
     place = re.compile(rf"(?:^|\.){re.escape(entry.blocks)}\.(\d+)\.")
-    beyond = {name for name in tensors for each in [place.search(name)] if each and int(each.group(1)) >= n_layers}
-    return [n for n in tensors if n in beyond or any(part.startswith("mtp") for part in n.split("."))]
+    beyond = {
+        name
+        for name in tensors
+        for each in [place.search(name)]
+        if each and int(each.group(1)) >= n_layers
+    }
+    return [
+        n for n in tensors if n in beyond or any(part.startswith("mtp") for part in n.split("."))
+    ]
 
 
 def learns_positions(entry: Architecture, config: Config) -> bool:
@@ -206,7 +280,11 @@ def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) 
     names = set(entry.tensor_names(entry.embedding))
     if tied and not names.isdisjoint(tensors):  # else the head's is the one matrix of both
         aside |= set(entry.tensor_names(entry.unembedding[0]))
-    aside |= {name for name, tensor in tensors.items() if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS}
+    aside |= {
+        name
+        for name, tensor in tensors.items()
+        if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS
+    }
     counted = (name for name in tensors if name not in aside)
     return sum(math.prod(tensors[name].shape) for name in entry.of_the_stack(counted))
 
@@ -221,7 +299,9 @@ def _position_table(entry: Architecture, config: Config, tensors: Tensors) -> St
         return None
     counted = entry.of_the_stack(tensors)
     inside = {name: tensor for name, tensor in tensors.items() if name in counted}
-    named = ((name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in inside.items())
+    named = (
+        (name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in inside.items()
+    )
     return next((tensor for name, tensor in named if name in POSITION_TABLES), None)
 
 
@@ -238,7 +318,9 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
     if not entry.has_head and learned:
         return "learned"
     if entry.model_type == "beit":
-        biased = decoder.get("use_relative_position_bias") or decoder.get("use_shared_relative_position_bias")
+        biased = decoder.get("use_relative_position_bias") or decoder.get(
+            "use_shared_relative_position_bias"
+        )
         return "relative" if biased else "none"
     return "alibi" if decoder.get("alibi") is True else "rotary"
 
@@ -259,20 +341,25 @@ def _heritage_of(model_id: str, models: pd.DataFrame) -> str:
 
 QUANTISED = "quantization_config"
 LOADED = (
-    "AutoModelForCausalLM.from_pretrained(FOLDER, {}).save_pretrained(OTHER) multiplies the weights out; measure OTHER"
+    "AutoModelForCausalLM.from_pretrained(FOLDER, {}).save_pretrained(OTHER) multiplies the "
+    "weights out; measure OTHER"
 )
 STEPS = {
     "fp8": LOADED.format("quantization_config=FineGrainedFP8Config(dequantize=True)"),
     "mxfp4": LOADED.format("quantization_config=Mxfp4Config(dequantize=True)"),
-    "compressed-tensors": LOADED.format("quantization_config=CompressedTensorsConfig(run_compressed=False)"),
-    "bitsandbytes": "AutoModelForCausalLM.from_pretrained(FOLDER).dequantize().save_pretrained(OTHER); measure OTHER",
+    "compressed-tensors": LOADED.format(
+        "quantization_config=CompressedTensorsConfig(run_compressed=False)"
+    ),
+    "bitsandbytes": "AutoModelForCausalLM.from_pretrained(FOLDER).dequantize()"
+    ".save_pretrained(OTHER); measure OTHER",
 }
 """Method of transformers → how to have its weights as numbers."""
 OTHERWISE = "measure the model that it was made from, or a file of it in GGUF, which is dequantised"
 
 
 def check_quantised(config: Config, folder: Path) -> None:
-    """Raise DataError by the method's name where a configuration states one and the weights are stored by it."""
+    """Raise DataError by the method's name where a configuration states one and the weights are
+    stored by it."""
     stated = config.get(QUANTISED) or config_of(config).get(QUANTISED)
     if not stated:
         return
@@ -282,13 +369,17 @@ def check_quantised(config: Config, folder: Path) -> None:
         method = _method(stated)
         what = f"the checkpoint is quantised by {method}"
         step = STEPS.get(method, OTHERWISE)
-        raise DataError(what, where=folder, got=error.got, allowed=error.allowed, next_step=step) from error
+        raise DataError(
+            what, where=folder, got=error.got, allowed=error.allowed, next_step=step
+        ) from error
 
 
 def _method(stated: Any) -> str:
     """Name of the method in a configuration, of bitsandbytes' two the package's."""
     name = (
-        str(stated.get("quant_method") or "an unnamed method") if isinstance(stated, Mapping) else "an unnamed method"
+        str(stated.get("quant_method") or "an unnamed method")
+        if isinstance(stated, Mapping)
+        else "an unnamed method"
     )
     return "bitsandbytes" if name.startswith("bitsandbytes") else name
 
@@ -299,7 +390,8 @@ OF_MODEL = ("gains", "outputs", "attention")
 
 @dataclass(frozen=True)
 class Switch:
-    """A configuration value of a model type, why it is not supported, and the quantities that it takes away."""
+    """A configuration value of a model type, why it is not supported, and the quantities that it
+    takes away."""
 
     model_type: str
     key: str
@@ -332,13 +424,16 @@ SWITCHES = (
 
 
 def unsupported(config: Config) -> dict[str, str]:
-    """Quantities that a model's configuration takes away, each with the value that does and the reason."""
+    """Quantities that a model's configuration takes away, each with the value that does and the
+    reason."""
     inner = config_of(config)
     reasons: dict[str, str] = {}
     for switch in SWITCHES:
         value = inner.get(switch.key)
         if inner.get("model_type") == switch.model_type and value not in switch.harmless:
-            reasons |= dict.fromkeys(switch.lost, f"{switch.key}={value} is not supported: {switch.why}")
+            reasons |= dict.fromkeys(
+                switch.lost, f"{switch.key}={value} is not supported: {switch.why}"
+            )
     if config.get(QUANTISED) or inner.get(QUANTISED):
         why = f"config.json has a {QUANTISED}, but the weights are not quantised"
         reasons |= dict.fromkeys(OF_MODEL, why)
@@ -346,7 +441,8 @@ def unsupported(config: Config) -> dict[str, str]:
 
 
 def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
-    """Raise UnsupportedArchitectureError where a quantity of a spec is taken away; the next step is what is left.
+    """Raise UnsupportedArchitectureError where a quantity of a spec is taken away; the next step is
+    what is left.
 
     Raises DataError where the weights are quantised.
     """
@@ -355,30 +451,43 @@ def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
     if not refused:
         return
     check_quantised(config, folder)
-    why, left = lost[refused[0]], [name for name in WHAT if name not in lost]
+    why = lost[refused[0]]
+    left = [name for name in WHAT if name not in lost]
     revision = "" if spec.revision == "main" else spec.revision
     line = command("measure", spec.model, revision=revision, what=",".join(left))
     step = f"remove {QUANTISED} from config.json, or {line}" if QUANTISED in why else line
-    got, allowed = ", ".join(refused), f"{', '.join(left)} can be measured"
-    raise UnsupportedArchitectureError(why, where=folder.name, got=got, allowed=allowed, next_step=step)
+    got = ", ".join(refused)
+    allowed = f"{', '.join(left)} can be measured"
+    raise UnsupportedArchitectureError(
+        why, where=folder.name, got=got, allowed=allowed, next_step=step
+    )
 
 
 MEASURE_VERSION = "3"
-"""Changes when the same model and prompts would give other numbers, or more of them; see `versions.py`."""
+"""Changes when the same model and prompts would give other numbers, or more of them; see
+`versions.py`."""
 SHAPE = ("n_layers", "d_model", "n_heads")
 """Facts that no two models of one name and revision can differ in."""
 
 
-def check_name(folder: ModelFolder, sha: str, runs: pd.DataFrame, stated: pd.DataFrame, row: Mapping[str, Any]) -> None:
+def check_name(
+    folder: ModelFolder, sha: str, runs: pd.DataFrame, stated: pd.DataFrame, row: Mapping[str, Any]
+) -> None:
     """Raise UsageError where the tables hold another model by the name of the one in a folder.
 
-    runs: those of this name and revision. stated: its row of `models` in the tables, or none. row: what its files say.
+    runs: those of this name and revision. stated: its row of `models` in the tables, or none. row:
+    what its files say.
     """
     hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
     other = runs[(hashes != "") & (hashes != sha)]
     if len(other):
-        got = f"run {other['run_id'].iloc[0]} is of {hashes[other.index[0]][:12]}, this model is {sha[:12]}"
-        raise _other(folder, "other weights or another configuration were measured under this name", got)
+        got = (
+            f"run {other['run_id'].iloc[0]} is of {hashes[other.index[0]][:12]}, this model is "
+            f"{sha[:12]}"
+        )
+        raise _other(
+            folder, "other weights or another configuration were measured under this name", got
+        )
     apart = [
         f"{label} {stated[label].iloc[0]} in the tables, {row[label]} here"
         for label in SHAPE
@@ -391,44 +500,63 @@ def check_name(folder: ModelFolder, sha: str, runs: pd.DataFrame, stated: pd.Dat
 def _other(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
     name = f"{folder.path.parent.name}/{folder.path.name}"
-    step = f"--set name={name} measures it as a model of its own (name= in Python), --revision as another state of it"
+    step = (
+        f"--set name={name} measures it as a model of its own (name= in Python), --revision as "
+        f"another state of it"
+    )
     options = ("--set", f"name={name}")
     if folder.commit:
         step = f"--revision {folder.commit} measures it as that state of the model"
         options = ("--revision", folder.commit)
-    return UsageError(what, where=f"{label}, {folder.path}", got=got, next_step=step, options=options)
+    return UsageError(
+        what, where=f"{label}, {folder.path}", got=got, next_step=step, options=options
+    )
 
 
 def standing(
     run: Mapping[str, Any], folder: ModelFolder, runs: pd.DataFrame, older: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The run of the tables that measured what a new run would, else the new one; and the runs that `older` confirms.
+    """The run of the tables that measured what a new run would, else the new one; and the runs that
+    `older` confirms.
 
-    runs: those of the model's name and revision. A run of an older version stands where it states the model's hash or
-    commit, or is confirmed to be of it, unless `older` says that it is measured again.
+    runs: those of the model's name and revision. A run of an older version stands where it states
+    the model's hash or commit, or is confirmed to be of it, unless `older` says that it is measured
+    again.
 
-    Raises UsageError where there are runs of another commit, or runs without a hash and `older` does not say whether
-    they are of this model.
+    Raises UsageError where there are runs of another commit, or runs without a hash and `older`
+    does not say whether they are of this model.
     """
     alike = runs[(runs[LIKE] == pd.Series({label: run[label] for label in LIKE})).all(axis=1)]
     if run["run_id"] in set(alike["run_id"]) or older == AGAIN or alike.empty:
         return dict(run), ()
     stated = alike["versions"].str.extract(r"(?:^|\s)commit=(\S+)", expand=False).fillna("")
     of_commit = (stated == folder.commit) & (stated != "")
-    ours = (alike["model_sha"] == run["model_sha"]) | (alike["confirmed_sha"] == run["model_sha"]) | of_commit
+    ours = (
+        (alike["model_sha"] == run["model_sha"])
+        | (alike["confirmed_sha"] == run["model_sha"])
+        | of_commit
+    )
     if folder.commit and not ours.any() and (stated != "").all():
-        got = f"run {alike['run_id'].iloc[0]} is of commit {stated.iloc[0]}, this model is {folder.commit}"
+        got = (
+            f"run {alike['run_id'].iloc[0]} is of commit {stated.iloc[0]}, this model is "
+            f"{folder.commit}"
+        )
         raise _other(folder, "another commit was measured under this revision", got)
     if not ours.any() and older != SAME:
         names = ", ".join(alike["run_id"])
         raise UsageError(
-            "runs of this name are older than the hash of a model's weights, which would say whether they are of it",
+            "runs of this name are older than the hash of a model's weights, which would say "
+            "whether they are of it",
             where=f"{folder.model_id} @ {folder.revision}, {folder.path}",
             got=names,
-            next_step="--set older=same keeps them as of these weights (older='same' in Python), --set older=again "
-            f"measures again; if they are of another model, --set name={folder.path.parent.name}/{folder.path.name}",
+            next_step="--set older=same keeps them as of these weights (older='same' in Python), "
+            "--set older=again "
+            f"measures again; if they are of another model, --set "
+            f"name={folder.path.parent.name}/{folder.path.name}",
         )
     chosen = alike[ours] if ours.any() else alike
-    newest = chosen.loc[pd.to_numeric(chosen["measure_version"], errors="coerce").fillna(0).idxmax()]
+    newest = chosen.loc[
+        pd.to_numeric(chosen["measure_version"], errors="coerce").fillna(0).idxmax()
+    ]
     confirmed = () if ours.any() else tuple(chosen["run_id"])
     return {str(label): value for label, value in newest.items()}, confirmed

@@ -1,7 +1,9 @@
-"""What other tools read of the same model and tokens: a short adapter each; only nnsight's borrows our places.
+"""What other tools read of the same model and tokens: a short adapter each; only nnsight's borrows
+our places.
 
-An adapter is given a loaded model with its places and token ids (1 × tokens), and hands out of each block the tensors
-that the tool's accessors give, by the names of `identities.Activations`. None of these tools comes with the package.
+An adapter is given a loaded model with its places and token ids (1 × tokens), and hands out of each
+block the tensors that the tool's accessors give, by the names of `identities.Activations`. None of
+these tools comes with the package.
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ Read = dict[str, Tensor]
 
 
 def read_nnterp(places: Decoder, ids: Tensor) -> list[Read]:
-    """By nnterp's `layers_input`, `attentions_output` and their like, which carry the same names for every class."""
-    from nnterp import StandardizedTransformer  # noqa: PLC0415 - no dependency
+    """By nnterp's `layers_input`, `attentions_output` and their like, which carry the same names
+    for every class."""
+    from nnterp import StandardizedTransformer  # noqa: PLC0415
 
     tool = StandardizedTransformer(places.model, device_map=None)
     seen: list[Any] = []
@@ -57,7 +60,7 @@ HOOKS = {
 
 def read_transformer_lens(places: Decoder, ids: Tensor) -> list[Read]:
     """By TransformerLens' hooks on its bridge over the model; no weight is folded or centred."""
-    from transformer_lens.model_bridge import TransformerBridge  # noqa: PLC0415 - no dependency
+    from transformer_lens.model_bridge import TransformerBridge  # noqa: PLC0415
 
     how = {"dtype": places.dtype, "device": places.device}
     how["hf_config_overrides"] = {"architectures": [type(places.model).__name__]}
@@ -74,9 +77,10 @@ def read_transformer_lens(places: Decoder, ids: Tensor) -> list[Read]:
 
 
 def save_tokenizer(size: int, folder: str) -> None:
-    """Write a tokenizer of so many words that are their own numbers, for a tool that asks for one and is given ids."""
-    import tokenizers  # noqa: PLC0415 - comes with transformers
-    import transformers  # noqa: PLC0415 - as above
+    """Write a tokenizer of so many words that are their own numbers, for a tool that asks for one
+    and is given ids."""
+    import tokenizers  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
 
     words = tokenizers.models.WordLevel({str(i): i for i in range(size)}, unk_token="0")  # noqa: S106
     made: Any = tokenizers.Tokenizer(words)
@@ -86,8 +90,9 @@ def save_tokenizer(size: int, folder: str) -> None:
 
 
 def read_nnsight(places: Decoder, ids: Tensor) -> list[Read]:
-    """By nnsight's `.input` and `.output` of the modules that our entry names: it knows no place by itself."""
-    from nnsight import NNsight  # noqa: PLC0415 - no dependency
+    """By nnsight's `.input` and `.output` of the modules that our entry names: it knows no place by
+    itself."""
+    from nnsight import NNsight  # noqa: PLC0415
 
     entry = places.entry
     names = {module: name for name, module in places.model.named_modules()}
@@ -102,7 +107,10 @@ def read_nnsight(places: Decoder, ids: Tensor) -> list[Read]:
             steps += [("heads", entry.output, "input")] * attends(block, entry)
             steps += [("attention", entry.attention_out or mixer, "output")]
             steps += [("attention_write", output, "output"), ("mlp_read", mlp, "input")]
-            steps += [("mlp_write", entry.mlp_write or entry.mlp_out or mlp, "output"), ("x_out", "", "output")]
+            steps += [
+                ("mlp_write", entry.mlp_write or entry.mlp_out or mlp, "output"),
+                ("x_out", "", "output"),
+            ]
             read: Any = {}
             for name, path, side in steps:
                 module = tool.get(f"{names[block]}.{path}".rstrip("."))
@@ -151,7 +159,9 @@ def find_tool(name: str) -> tuple[Tool, str]:
         return tool, version(tool.package)
     except PackageNotFoundError as error:
         what = f"{name} is not installed"
-        raise UsageError(what, where="--tool", got=str(error), next_step=tool.install_line) from error
+        raise UsageError(
+            what, where="--tool", got=str(error), next_step=tool.install_line
+        ) from error
 
 
 def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any], ...]:
@@ -162,13 +172,16 @@ def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any],
     try:
         return tuple(map(copy_vectors, tool.read(places, ids)))
     except ImportError as error:
-        what, got = f"{tool.name} does not load with the other packages installed here", first_line(error)
+        what = f"{tool.name} does not load with the other packages installed here"
+        got = first_line(error)
         raise UsageError(what, where="--tool", got=got, next_step=tool.install_line) from error
     except Exception as error:  # whatever another tool raises
         what = f"{tool.name} cannot read a model of this class"
         got = f"{type(error).__name__}: {first_line(error)}"
         step = "leave out --tool: the identities are proved without it"
-        raise UsageError(what, where=type(places.model).__name__, got=got, next_step=step) from error
+        raise UsageError(
+            what, where=type(places.model).__name__, got=got, next_step=step
+        ) from error
 
 
 def copy_vectors(read: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,6 +190,7 @@ def copy_vectors(read: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_tensor(value: Any) -> Tensor:
-    """The vectors among what an accessor gives: a tensor, or the first of a tuple; heads one behind the other."""
+    """The vectors among what an accessor gives: a tensor, or the first of a tuple; heads one behind
+    the other."""
     x: Tensor = value if isinstance(value, Tensor) else value[0]
     return x.flatten(2) if x.ndim == 4 else x

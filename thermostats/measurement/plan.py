@@ -1,7 +1,9 @@
-"""What measuring a spec comes to: its runs, those that are finished, and the model's row; no weight is read.
+"""What measuring a spec comes to: its runs, those that are finished, and the model's row; no weight
+is read.
 
-A model is measured in up to three runs, each with its own run_id: `weights` from its files alone, `residual` with the
-attention implementation that is its default, and `attention` with eager attention, the only one with weights to show.
+A model is measured in up to three runs, each with its own run_id: `weights` from its files alone,
+`residual` with the attention implementation that is its default, and `attention` with eager
+attention, the only one with weights to show.
 """
 
 from __future__ import annotations
@@ -15,7 +17,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line, not_installed
+from thermostats.errors import (
+    ThermostatsError,
+    TransientError,
+    UsageError,
+    first_line,
+    not_installed,
+)
 from thermostats.measurement.batching import BUDGET
 from thermostats.measurement.checkpoint import UNLOADABLE, geometry, open_checkpoint
 from thermostats.measurement.lookup import config_of, lookup
@@ -58,24 +66,29 @@ from thermostats.tables.model_rows import FACTS, check_lab
 from thermostats.tables.runs import LIKE, prompt_sha, run_id
 
 WIDTHS = 10
-"""Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones, what is written."""
+"""Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones,
+what is written."""
 HIDDEN = 3
 """Tensors of the feed-forward layer's width: gate, up, their product."""
 SCORES = 3
-"""Matrices of attention weights in float32 at once, where they are computed at all: scores, masked scores, weights."""
+"""Matrices of attention weights in float32 at once, where they are computed at all: scores, masked
+scores, weights."""
 LOGITS = 4
 """Tensors over the vocabulary in float32: logits, log p, p, p log p."""
 ITEM = {"float32": 4, "bfloat16": 2, "float16": 2}
 BYTES_PER_TOKEN = 4
 PROCESS = 600 * 2**20
-"""Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was measured."""
+"""Bytes of a process without its model: torch and transformers take 500 MiB once an empty model was
+measured."""
 RATE = {"cpu": 5e10, "accelerator": 3e13}
-"""Multiplications and additions a second that a forward pass comes to, about: a desktop's processor, one GPU."""
+"""Multiplications and additions a second that a forward pass comes to, about: a desktop's
+processor, one GPU."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a model is measured: memory of one device in bytes (None: unknown), how many of them one model may have."""
+    """Where a model is measured: memory of one device in bytes (None: unknown), how many of them
+    one model may have."""
 
     kind: str
     """cpu or accelerator."""
@@ -85,12 +98,17 @@ class Place:
     @property
     def room(self) -> float:
         """Bytes that one model may have in all; a processor has one memory."""
-        return math.inf if self.each is None else self.each * (1 if self.kind == "cpu" else self.devices)
+        return (
+            math.inf
+            if self.each is None
+            else self.each * (1 if self.kind == "cpu" else self.devices)
+        )
 
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that measuring a spec takes: of the weights at the precision asked for, and of the largest batch."""
+    """Bytes that measuring a spec takes: of the weights at the precision asked for, and of the
+    largest batch."""
 
     n_params: int
     weights: int
@@ -103,14 +121,22 @@ class Need:
 
 
 def pass_bytes(
-    entry: Architecture, config: Config, *, rows: int, n: int, item: int, eager: bool, prompts: int = 0
+    entry: Architecture,
+    config: Config,
+    *,
+    rows: int,
+    n: int,
+    item: int,
+    eager: bool,
+    prompts: int = 0,
 ) -> int:
     """About how many bytes one forward pass holds at most above the model, from the shapes alone.
 
-    T(10 d + 3 d_ff) at the model's precision for T = rows · n tokens, padding included; 3·4·H·n² a row under eager
-    attention; and 4·4·V for each of the prompts that the head is run on.
+    T(10 d + 3 d_ff) at the model's precision for T = rows · n tokens, padding included; 3·4·H·n² a
+    row under eager attention; and 4·4·V for each of the prompts that the head is run on.
     """
-    g, decoder = geometry(entry, config), config_of(config)
+    g = geometry(entry, config)
+    decoder = config_of(config)
     d_ff = next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
     width = max(g.d_model, g.n_heads * g.d_head)
     size = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
@@ -119,37 +145,47 @@ def pass_bytes(
 
 
 def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Need:
-    """Memory for a spec whose configuration is in a folder, on a device of a kind (cpu or accelerator).
+    """Memory for a spec whose configuration is in a folder, on a device of a kind (cpu or
+    accelerator).
 
-    Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be measured.
+    Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be
+    measured.
     """
-    images = spec.prompts == MADE or (Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts))
+    images = spec.prompts == MADE or (
+        Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts)
+    )
     config = read_config(folder, "image" if images else "text")
     entry = lookup(config)
     n_params = count_parameters(folder, entry.loader, **entry.set_values)
     if all(WHAT[name][0] == "weights" for name in spec.what):
         return Need(n_params, 0, 0)  # matrices are read one by one
-    longest, budget = max(map(tokens, texts)), spec.token_budget or BUDGET[kind]
+    longest = max(map(tokens, texts))
+    budget = spec.token_budget or BUDGET[kind]
     rows = max(1, min(len(texts), budget // longest))
-    item, eager = ITEM[spec.dtype], "attention" in spec.what
+    item = ITEM[spec.dtype]
+    eager = "attention" in spec.what
     prompts = rows if "outputs" in spec.what else 0
-    activations = pass_bytes(entry, config, rows=rows, n=longest, item=item, eager=eager, prompts=prompts)
+    activations = pass_bytes(
+        entry, config, rows=rows, n=longest, item=item, eager=eager, prompts=prompts
+    )
     return Need(n_params, n_params * item, activations)
 
 
 def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> int:
-    """Weights of the model that a folder's configuration describes, tied ones once; raises as `built` does."""
+    """Weights of the model that a folder's configuration describes, tied ones once; raises as
+    `built` does."""
     return sum(parameter.numel() for parameter in built(folder, loader, **values).parameters())
 
 
 def config_facts(model: str | Path) -> dict[str, int]:
-    """n_layers, n_heads, d_head and n_params (tied weights once) by a configuration alone; no weights are read.
+    """n_layers, n_heads, d_head and n_params (tied weights once) by a configuration alone; no
+    weights are read.
 
-    model: a config.json or other file of its kind, a model's folder, or a hub id. Counting needs torch, which builds
-    the model without memory.
+    model: a config.json or other file of its kind, a model's folder, or a hub id. Counting needs
+    torch, which builds the model without memory.
 
-    Raises UsageError for what is no model, for a class that is not described, that norms the stream itself or that does
-    not attend to text; DataError for a configuration that is damaged.
+    Raises UsageError for what is no model, for a class that is not described, that norms the stream
+    itself or that does not attend to text; DataError for a configuration that is damaged.
     """
     path = Path(model).expanduser()
     if not path.is_file() or is_gguf(path):
@@ -171,7 +207,9 @@ def _facts_in(folder: Path) -> dict[str, int]:
     try:
         n_params = count_parameters(folder, entry.loader, **entry.set_values)
     except ModuleNotFoundError as error:
-        raise not_installed(error, "counting a model's weights needs torch and transformers") from error
+        raise not_installed(
+            error, "counting a model's weights needs torch and transformers"
+        ) from error
     return {"n_layers": g.n_layers, "n_heads": g.n_heads, "d_head": g.d_head, "n_params": n_params}
 
 
@@ -182,33 +220,44 @@ def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) ->
 
     Raises ThermostatsError where transformers cannot build it.
     """
-    import torch  # noqa: PLC0415 - loaded only where it is needed
-    import transformers  # noqa: PLC0415 - as above
+    import torch  # noqa: PLC0415
+    import transformers  # noqa: PLC0415
 
     auto: Any = getattr(transformers, loader)
     try:
         config = class_config(folder, loader, **values)
         with torch.device("meta"):
-            model: torch.nn.Module = auto.from_config(config) if loader.startswith("Auto") else auto(config)
+            model: torch.nn.Module = (
+                auto.from_config(config) if loader.startswith("Auto") else auto(config)
+            )
     except UNLOADABLE as error:
-        raise ThermostatsError("transformers cannot build the model", where=folder, got=first_line(error)) from error
+        raise ThermostatsError(
+            "transformers cannot build the model", where=folder, got=first_line(error)
+        ) from error
     model.tie_weights()  # type: ignore[operator]
     return model
 
 
-def class_config(folder: Path, loader: str, *, trust_remote_code: bool = False, **values: bool) -> Any:
+def class_config(
+    folder: Path, loader: str, *, trust_remote_code: bool = False, **values: bool
+) -> Any:
     """transformers' configuration of the model in a folder, `values` in the place of its own.
 
-    What it says of the kernel that computes attention, which may not be installed here, and of the form in which
-    outputs are returned is no part of the model, and left out.
+    What it says of the kernel that computes attention, which may not be installed here, and of the
+    form in which outputs are returned is no part of the model, and left out.
     """
-    import transformers  # noqa: PLC0415 - loaded only where it is needed
+    import transformers  # noqa: PLC0415
 
     auto: Any = getattr(transformers, loader)
     kind = transformers.AutoConfig if loader.startswith("Auto") else auto.config_class
-    config = kind.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code, **values)
+    config = kind.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=trust_remote_code, **values
+    )
     config._attn_implementation = None
-    for part in (config, *(getattr(config, name, None) for name in getattr(config, "sub_configs", ()))):
+    for part in (
+        config,
+        *(getattr(config, name, None) for name in getattr(config, "sub_configs", ())),
+    ):
         if part is not None:
             part.return_dict, part.output_hidden_states, part.output_attentions = True, False, False
     return config
@@ -225,7 +274,8 @@ def fits(n_params: int, dtype: str, place: Place) -> bool:
 
 
 def seconds(n_params: int, texts: Sequence[str], passes: int, kind: str) -> float:
-    """About how long so many forward passes over texts take: 2 n_params operations a token at the rate of the kind."""
+    """About how long so many forward passes over texts take: 2 n_params operations a token at the
+    rate of the kind."""
     return 2 * n_params * sum(map(tokens, texts)) * passes / RATE[kind]
 
 
@@ -242,7 +292,8 @@ def devices_needed(need: Need, place: Place) -> int:
 
 
 def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
-    """The error for a spec that cannot fit, with what would; None where it fits or nobody can tell."""
+    """The error for a spec that cannot fit, with what would; None where it fits or nobody can
+    tell."""
     if place.each is None or need.weights == 0 or need.total <= (room := place.room):
         return None
     would = []
@@ -251,15 +302,26 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
         if half.total <= room:
             would.append(f"--dtype bfloat16 ({gib(half.total)})")
     if place.kind != "cpu":
-        would.append(f"--set device_map=auto over {devices_needed(need, place)} devices of {gib(place.each)}")
+        would.append(
+            f"--set device_map=auto over {devices_needed(need, place)} devices of {gib(place.each)}"
+        )
     if need.activations > need.weights:
         would.append("a smaller --set token_budget=N or shorter prompts")
-    would.append(f"a machine with {gib(need.total + PROCESS)} free" if place.kind == "cpu" else "--set device=cpu")
+    would.append(
+        f"a machine with {gib(need.total + PROCESS)} free"
+        if place.kind == "cpu"
+        else "--set device=cpu"
+    )
     would.append("--what weights, which reads only the files")
     what = "the model cannot fit into memory and was not loaded"
-    got = f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} there are"
+    got = (
+        f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} "
+        f"there are"
+    )
     where = f"{spec.model} in {spec.dtype}"
-    return ThermostatsError(what, where=where, got=got, next_step="what would fit: " + "; ".join(would))
+    return ThermostatsError(
+        what, where=where, got=got, next_step="what would fit: " + "; ".join(would)
+    )
 
 
 def gib(n_bytes: float) -> str:
@@ -268,28 +330,41 @@ def gib(n_bytes: float) -> str:
 
 
 def memory_available(device: torch.device) -> int | None:
-    """Bytes free on a device: a GPU's own, or else the machine's or its control group's; None if unknown."""
-    import psutil  # noqa: PLC0415 - loaded only where it is needed
-    import torch  # noqa: PLC0415 - as above
+    """Bytes free on a device: a GPU's own, or else the machine's or its control group's; None if
+    unknown."""
+    import psutil  # noqa: PLC0415
+    import torch  # noqa: PLC0415
 
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     free = int(psutil.virtual_memory().available)
     group = Path("/sys/fs/cgroup")
-    with suppress(OSError, KeyError, ValueError):  # no control group, one of another version, or one without limit
-        statistics = dict(line.split() for line in (group / "memory.stat").read_text(encoding="ascii").splitlines())
-        free = min(free, int((group / "memory.max").read_text(encoding="ascii")) - int(statistics["anon"]))
+    with suppress(
+        OSError, KeyError, ValueError
+    ):  # no control group, one of another version, or one without limit
+        statistics = dict(
+            line.split()
+            for line in (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        )
+        free = min(
+            free, int((group / "memory.max").read_text(encoding="ascii")) - int(statistics["anon"])
+        )
     return free
 
 
 def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     """Raise ThermostatsError where the weights alone are more than the memory that is free."""
-    needed = ITEM[dtype] * sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
+    needed = ITEM[dtype] * sum(
+        math.prod(tensor.shape) for tensor in open_checkpoint(folder).values()
+    )
     free = memory_available(device)
     if free is not None and needed > free:
-        where, got = f"{folder.name} in {dtype} on {device}", f"{gib(needed)} of weights, {gib(free)} free"
+        where = f"{folder.name} in {dtype} on {device}"
+        got = f"{gib(needed)} of weights, {gib(free)} free"
         step = "try --dtype bfloat16, --set device_map=auto over several devices, or --what weights"
-        raise TransientError("not enough memory for the model", where=where, got=got, next_step=step)
+        raise TransientError(
+            "not enough memory for the model", where=where, got=got, next_step=step
+        )
 
 
 def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
@@ -308,8 +383,12 @@ def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
 
 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
-    """Raise ThermostatsError if the largest batch would not fit into memory together with the model."""
-    needed, batch = max(((activation_bytes(decoder, b, outputs=outputs), b) for b in batches), key=lambda pair: pair[0])
+    """Raise ThermostatsError if the largest batch would not fit into memory together with the
+    model."""
+    needed, batch = max(
+        ((activation_bytes(decoder, b, outputs=outputs), b) for b in batches),
+        key=lambda pair: pair[0],
+    )
     free = memory_available(decoder.device)
     if free is not None and needed > free:
         rows, n = batch.mask.shape
@@ -317,12 +396,16 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
             "not enough memory for a batch of prompts",
             where=f"on {decoder.device}",
             got=f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
-            next_step="--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention in --what",
+            next_step="--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention "
+            "in --what",
             options=("--set", "token_budget=512"),
         )
 
 
-TIED = "the configuration says that the embeddings are tied, the files hold another unembedding, which the model uses"
+TIED = (
+    "the configuration says that the embeddings are tied, the files hold another unembedding, "
+    "which the model uses"
+)
 STORED = (*PRECISIONS, "float64", "mixed")
 """Precisions that checkpoints are stored in."""
 
@@ -338,7 +421,8 @@ class PlannedRun:
 
 @dataclass(frozen=True)
 class MeasurementPlan:
-    """What a spec comes to: the model's folder and row, its prompts, and its runs, finished ones without tables."""
+    """What a spec comes to: the model's folder and row, its prompts, and its runs, finished ones
+    without tables."""
 
     spec: RunSpec
     folder: ModelFolder
@@ -357,13 +441,18 @@ class MeasurementPlan:
         """Nothing is left to measure."""
         return not any(run.tables for run in self.runs)
 
-    def outcome(self, status: str, rows: dict[str, int] | None = None, seconds: float = 0.0) -> Outcome:
+    def outcome(
+        self, status: str, rows: dict[str, int] | None = None, seconds: float = 0.0
+    ) -> Outcome:
         """The outcome of a spec that was planned, and measured where there are rows."""
         todo = tuple(run.run["run_id"] for run in self.runs if run.tables)
         finished = tuple(run.run["run_id"] for run in self.runs if not run.tables)
-        folder, n_params = self.folder, int(self.model["n_params"])
+        folder = self.folder
+        n_params = int(self.model["n_params"])
         cost = Cost(seconds=seconds)
-        return Outcome(folder.model_id, status, folder.revision, todo, finished, rows, n_params, cost)
+        return Outcome(
+            folder.model_id, status, folder.revision, todo, finished, rows, n_params, cost
+        )
 
 
 def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
@@ -380,7 +469,9 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
     row = model_row(folder.path, models=store.load("models", data), reads=folder.reads, **named)
     earlier = store.load("runs", data)
-    earlier = earlier[(earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)]
+    earlier = earlier[
+        (earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)
+    ]
     check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
     _check_lab(spec, folder, recorded, data)
     _check_labels(spec, folder, prompts, data)
@@ -400,22 +491,29 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
         row, differences = _reconciled(row, entry, folder, trusted=spec.trust_remote_code)
     if len(recorded):
         row = _recorded_facts(recorded.iloc[0].to_dict(), row, spec.older)
-    return MeasurementPlan(spec, folder, row, prompts, tuple(runs), sha, tuple(confirmed), tuple(differences))
+    return MeasurementPlan(
+        spec, folder, row, prompts, tuple(runs), sha, tuple(confirmed), tuple(differences)
+    )
 
 
 def _check_lab(spec: RunSpec, folder: ModelFolder, recorded: pd.DataFrame, data: Path) -> None:
-    """Raise UsageError where a spec names another lab than the tables, or one whose name is not a lab's."""
+    """Raise UsageError where a spec names another lab than the tables, or one whose name is not a
+    lab's."""
     lab = recorded["heritage"].iloc[0] if len(recorded) else ""
     if spec.heritage and lab not in ("", spec.heritage):
         line = command("set", folder.model_id, f"heritage={spec.heritage}")
         step = f"leave out --lab, or {line} for a model of yours"
-        raise UsageError("the tables name another lab", got=spec.heritage, allowed=lab, next_step=step)
+        raise UsageError(
+            "the tables name another lab", got=spec.heritage, allowed=lab, next_step=step
+        )
     check_lab(spec.heritage, folder.model_id, data)
 
 
 def _check_labels(spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame, data: Path) -> None:
-    """Raise UsageError for a model, a prompt set or a source that the tables have in another spelling."""
-    runs, sets = store.load("runs", data), store.load("prompts", data)["prompt_set"]
+    """Raise UsageError for a model, a prompt set or a source that the tables have in another
+    spelling."""
+    runs = store.load("runs", data)
+    sets = store.load("prompts", data)["prompt_set"]
     labels = {
         "name": (folder.model_id, store.load("models", data)["model_id"]),
         "prompts": (str(prompts["prompt_set"].iloc[0]), sets),
@@ -426,19 +524,26 @@ def _check_labels(spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame, dat
         if value not in there and (apart := spelt_apart([value], sorted(there))):
             meant = apart[value]
             step = f"if it is the same, {option}={written(meant)}, else another {option}"
-            what, got = "the tables spell this otherwise", repr(value)
+            what = "the tables spell this otherwise"
+            got = repr(value)
             raise UsageError(what, where=option, got=got, allowed=meant, next_step=step)
 
 
 def model_id(spec: RunSpec) -> str:
-    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else it is named."""
+    """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else
+    it is named."""
     path = Path(spec.model)
-    return spec.name or (path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model)
+    return spec.name or (
+        path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model
+    )
 
 
 def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
-    """Runs of a spec if every one is finished, otherwise None; a model that is gone is taken for the one measured."""
-    if spec.heritage and {spec.heritage} != set(recorded_rows(model_id(spec), spec.revision, data)["heritage"]):
+    """Runs of a spec if every one is finished, otherwise None; a model that is gone is taken for
+    the one measured."""
+    if spec.heritage and {spec.heritage} != set(
+        recorded_rows(model_id(spec), spec.revision, data)["heritage"]
+    ):
         return None
     here = replace(spec, download=False)
     try:
@@ -449,15 +554,27 @@ def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str
         planned = plan(here, data)
     except ThermostatsError:
         return None  # said when it is measured
-    return tuple(run.run["run_id"] for run in planned.runs) if planned.finished and not planned.confirmed else None
+    return (
+        tuple(run.run["run_id"] for run in planned.runs)
+        if planned.finished and not planned.confirmed
+        else None
+    )
 
 
 def _finished_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
-    runs, finished = store.load("runs", data), []
+    runs = store.load("runs", data)
+    finished = []
     for kind, tables in _kinds(spec).items():
         precisions = STORED if kind == "weights" else (spec.dtype,)
-        wanted = [_run(kind, spec, model_id(spec), spec.revision, dtype, prompts, "") for dtype in precisions]
-        alike = runs[runs[LIKE].apply(tuple, axis=1).isin([tuple(run[label] for label in LIKE) for run in wanted])]
+        wanted = [
+            _run(kind, spec, model_id(spec), spec.revision, dtype, prompts, "")
+            for dtype in precisions
+        ]
+        alike = runs[
+            runs[LIKE]
+            .apply(tuple, axis=1)
+            .isin([tuple(run[label] for label in LIKE) for run in wanted])
+        ]
         done = [run for run in alike["run_id"] if not missing_tables(tables, run, data)]
         if not done:
             return None
@@ -466,15 +583,21 @@ def _finished_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple
 
 
 def folder_of(spec: RunSpec) -> ModelFolder:
-    """The folder of a spec's model, downloaded where it is not on this machine; raises as `model_folder` does."""
+    """The folder of a spec's model, downloaded where it is not on this machine; raises as
+    `model_folder` does."""
     cache = None if spec.cache is None else Path(spec.cache)
-    how: dict[str, Any] = {"download": spec.download, "code": spec.trust_remote_code, "pickles": spec.pickles}
+    how: dict[str, Any] = {
+        "download": spec.download,
+        "code": spec.trust_remote_code,
+        "pickles": spec.pickles,
+    }
     folder = model_folder(spec.model, revision=spec.revision, cache=cache, **how)
     return replace(folder, model_id=spec.name) if spec.name else folder
 
 
 def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
-    """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a run of its own."""
+    """Of a model of several stacks the one that reads the prompts, by a name of its own: it is a
+    run of its own."""
     model_type = str(spectra.read_config(folder.path, "").get("model_type"))
     stack = next((entry.stack for entry in ARCHITECTURES if entry.model_type == model_type), "")
     if model_type not in STACKS:
@@ -484,7 +607,8 @@ def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
 
 
 def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
-    """The entry of a model's class; raises UsageError for the model's own code, where nobody allowed it to run."""
+    """The entry of a model's class; raises UsageError for the model's own code, where nobody
+    allowed it to run."""
     config = spectra.read_config(folder.path, folder.reads)
     try:
         return lookup(config)
@@ -492,21 +616,29 @@ def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
         if not config.get("auto_map") or spec.trust_remote_code:
             raise
         what = "the model comes with its own code, and no entry describes its class"
-        step = "read that code, add an entry (docs/how-to/architecture.md), then --set trust_remote_code=yes to run it"
+        step = (
+            "read that code, add an entry (docs/how-to/architecture.md), then --set "
+            "trust_remote_code=yes to run it"
+        )
         raise UsageError(what, where=folder.model_id, next_step=step) from None
 
 
 def check_loadable(folder: ModelFolder) -> None:
-    """Raise UsageError where transformers would load another model than the one whose weights are in the files."""
+    """Raise UsageError where transformers would load another model than the one whose weights are
+    in the files."""
     left = "--what weights reads the files alone"
     if (folder.path / "adapter_config.json").is_file():
-        what = "the folder holds a model's weights and adapters, and it is not certain which of them would run"
+        what = (
+            "the folder holds a model's weights and adapters, and it is not certain which of them "
+            "would run"
+        )
         step = f"merge the adapters with merge_and_unload, or move adapter_config.json away; {left}"
         raise UsageError(what, where=folder.path, got="adapter_config.json", next_step=step)
 
 
 def _recorded_facts(recorded: dict[str, Any], row: Mapping[str, Any], older: str) -> dict[str, Any]:
-    """A model's row as the tables have it; what an older version counted is counted again where that was asked for."""
+    """A model's row as the tables have it; what an older version counted is counted again where
+    that was asked for."""
     if older != AGAIN or recorded["source"] != COUNTED:
         return recorded
     return {**recorded, **{name: value for name, value in row.items() if name not in FACTS}}
@@ -528,7 +660,8 @@ def _kinds(spec: RunSpec) -> dict[str, list[str]]:
 
 
 def missing_tables(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
-    """Tables of a run that are still to be filled; summaries alone are not: they came with the rest, or there are none.
+    """Tables of a run that are still to be filled; summaries alone are not: they came with the
+    rest, or there are none.
 
     A model without a final norm has no summary of its gains, and no file of a run says that.
     """
@@ -536,11 +669,14 @@ def missing_tables(tables: Sequence[str], run: str, data: Path) -> tuple[str, ..
     return () if set(missing) <= {"summaries"} else missing
 
 
-def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame) -> dict[str, list[str]]:
-    """The kinds without what a model has none of: the next-token distribution of one without a head, attention of all
-    tokens to all of one that attends within windows.
+def _fitting(
+    kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame
+) -> dict[str, list[str]]:
+    """The kinds without what a model has none of: the next-token distribution of one without a
+    head, attention of all tokens to all of one that attends within windows.
 
-    Raises UsageError where nothing is left, and where the model reads images and the prompts are texts, or the reverse.
+    Raises UsageError where nothing is left, and where the model reads images and the prompts are
+    texts, or the reverse.
     """
     other = [name for name in prompts["modality"].unique() if name != entry.reads]
     if other and set(kinds) - {"weights"}:
@@ -548,15 +684,22 @@ def _fitting(kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataF
         raise UsageError(
             f"a model that reads {entry.reads} cannot be given {other[0]}",
             where=prompts["prompt_set"].iloc[0],
-            next_step="--prompts images, or a folder of them" if images else "name a prompt set of texts",
+            next_step="--prompts images, or a folder of them"
+            if images
+            else "name a prompt set of texts",
             options=("--prompts", "images") if images else (),
         )
-    none = {*(() if entry.has_head else ("outputs",)), *(WHAT["attention"][1] if entry.depths or entry.mixers else ())}
+    none = {
+        *(() if entry.has_head else ("outputs",)),
+        *(WHAT["attention"][1] if entry.depths or entry.mixers else ()),
+    }
     left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
     if not any(left.values()):
         step = "thermostats measure MODEL --dry-run says what can be measured"
         asked = ", ".join(name for names in kinds.values() for name in names)
-        raise UsageError("the model has none of the requested quantities", got=asked, next_step=step)
+        raise UsageError(
+            "the model has none of the requested quantities", got=asked, next_step=step
+        )
     return {kind: names for kind, names in left.items() if names}
 
 
@@ -581,15 +724,20 @@ def _run(
 def _reconciled(
     row: dict[str, Any], entry: Architecture, folder: ModelFolder, *, trusted: bool
 ) -> tuple[dict[str, Any], list[str]]:
-    """A model's row with the facts of its class where files say otherwise, and where they do, in words."""
-    from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415 - as above
+    """A model's row with the facts of its class where files say otherwise, and where they do, in
+    words."""
+    from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415
 
-    config, tensors = spectra.read_config(folder.path, folder.reads), open_checkpoint(folder.path)
+    config = spectra.read_config(folder.path, folder.reads)
+    tensors = open_checkpoint(folder.path)
     differences = doubled(folder.path)
     if spectra.contradicts_tie(entry, config, tensors):
         differences.append(TIED)
     if idle := unused(entry, tensors, geometry(entry, config).n_layers):
-        differences.append(f"{len(idle)} tensors, such as {idle[0]}, belong to no block that runs and are not counted")
+        differences.append(
+            f"{len(idle)} tensors, such as {idle[0]}, belong to no block that runs and are not "
+            f"counted"
+        )
     if config.get("auto_map") and not trusted:
         return row, differences
     try:

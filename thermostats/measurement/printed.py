@@ -39,20 +39,24 @@ def measure_models(
 ) -> list[Any]:
     """Outcomes of measuring models and files of specs, with progress on standard error.
 
-    `options`: fields of `RunSpec`. `chosen`: settings by name, as `settings.parsed` gives them. `shard`: the part of
-    the specs that is measured, as `in_shard` takes it. What can be said without torch is said before it is loaded.
+    `options`: fields of `RunSpec`. `chosen`: settings by name, as `settings.parsed` gives them.
+    `shard`: the part of the specs that is measured, as `in_shard` takes it. What can be said
+    without torch is said before it is loaded.
 
-    Raises UsageError for options that do not exist, a GPU that is not there, where the extra that measuring needs is
-    not installed, or none of the models is a model's folder or a hub id; DataError for a file of specs that cannot be
-    read.
+    Raises UsageError for options that do not exist, a GPU that is not there, where the extra that
+    measuring needs is not installed, or none of the models is a model's folder or a hub id;
+    DataError for a file of specs that cannot be read.
     """
     if not models:
-        what, step = "no model is named", "thermostats measure MODEL --data mine, or --models FILE for many"
+        what = "no model is named"
+        step = "thermostats measure MODEL --data mine, or --models FILE for many"
         raise UsageError(what, next_step=step)
     if chosen.get("name") and len(models) > 1:
-        what, got = "a name can be given to only one model", ", ".join(models)
+        what = "a name can be given to only one model"
+        got = ", ".join(models)
         raise UsageError(what, where="--set name", got=got, next_step="measure it alone")
-    settings, budget = settings_of(chosen), in_bytes(chosen.get("disk_budget"))
+    settings = settings_of(chosen)
+    budget = in_bytes(chosen.get("disk_budget"))
     tables = folders.begun_or_shipped(data)
     check_device(settings.device, chosen.get("device_map"))
     if settings.name == "local":
@@ -61,9 +65,9 @@ def measure_models(
     try:
         fields["cache"] = None if budget is None else str(own_cache())
         wanted = _checked(in_shard(specs(models, fields), shard), tables)
-        from thermostats.measurement.engines import Inline  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415 - as above
-        from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415 - as above
+        from thermostats.measurement.engines import Inline  # noqa: PLC0415
+        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415
+        from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415
 
         check_installed()
     except ImportError as error:
@@ -71,11 +75,14 @@ def measure_models(
     folder = tables if dry_run else folders.writable_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     limits = {"retries": chosen.get("retries", RETRIES), "budget": budget}
-    alone, outcomes = len(wanted) == 1 and settings.name == "local", list[Any]()
+    alone = len(wanted) == 1 and settings.name == "local"
+    outcomes = list[Any]()
     display = Bars() if sys.stderr.isatty() else ProgressLines()
     with display.bars:
         engine = (Inline if alone else open_engine)(settings, folder, display.report)
-        for outcome in execute(wanted, folder, dry_run=dry_run, engine=engine, prepare=quiet, **limits):
+        for outcome in execute(
+            wanted, folder, dry_run=dry_run, engine=engine, prepare=quiet, **limits
+        ):
             outcomes.append(outcome)
             display.done(len(outcomes), len(wanted), outcome)
     if len(outcomes) > 1:
@@ -84,19 +91,21 @@ def measure_models(
 
 
 def check_installed() -> None:
-    """Raise ImportError where the extra that measuring needs is not installed, without loading it."""
+    """Raise ImportError where the extra that measuring needs is not installed, without loading
+    it."""
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
             raise ImportError(f"No module named {name!r}")
 
 
 def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
-    """The specs, where their prompts are sets that can be read and a model of them may be there; else a UsageError."""
+    """The specs, where their prompts are sets that can be read and a model of them may be there;
+    else a UsageError."""
     sets = {spec.prompts for spec in wanted}
     for prompts in sets:
         check_set(prompts, tables)
     _check_places([spec.model for spec in wanted])
-    from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415 - loads pandas
+    from thermostats.measurement.prompts import load_prompts  # noqa: PLC0415
 
     for prompts in sets:
         load_prompts(prompts, tables)
@@ -104,8 +113,9 @@ def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
 
 
 def _check_places(models: Sequence[str]) -> None:
-    """Raise UsageError where none of the models is a folder of one or may be a hub id; one of several is said later."""
-    from thermostats.measurement.hub import local_folder  # noqa: PLC0415 - needs the extra
+    """Raise UsageError where none of the models is a folder of one or may be a hub id; one of
+    several is said later."""
+    from thermostats.measurement.hub import local_folder  # noqa: PLC0415
 
     wrong = []
     for model in models:
@@ -122,12 +132,15 @@ def summary(outcomes: Sequence[Any]) -> str:
     counts = Counter(outcome.status for outcome in outcomes)
     again = sum(outcome.attempts > 1 for outcome in outcomes)
     parts = [f"{count} {status}" for status, count in sorted(counts.items())]
-    return f"{len(outcomes)} specs: {', '.join(parts)}" + (f"; {again} tried more than once" if again else "")
+    return f"{len(outcomes)} specs: {', '.join(parts)}" + (
+        f"; {again} tried more than once" if again else ""
+    )
 
 
 def own_cache() -> Path:
-    """Folder for models that are downloaded within a budget: only what lies here is deleted again."""
-    from huggingface_hub import constants  # noqa: PLC0415 - comes with the extra
+    """Folder for models that are downloaded within a budget: only what lies here is deleted
+    again."""
+    from huggingface_hub import constants  # noqa: PLC0415
 
     stated = os.environ.get(CACHE_VARIABLE)
     return Path(stated) if stated else Path(constants.HF_HOME) / "thermostats"

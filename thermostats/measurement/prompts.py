@@ -1,4 +1,5 @@
-"""Prompt sets: those of the data folder by name, and a user's own from a text, CSV or JSONL file."""
+"""Prompt sets: those of the data folder by name, and a user's own from a text, CSV or JSONL
+file."""
 
 from __future__ import annotations
 
@@ -38,28 +39,41 @@ CATEGORIES: dict[str, tuple[float, ...]] = {
     "disc": (10.0, 25.0, 40.0, 70.0, 100.0),
     "polygon": (3.0, 4.0, 5.0, 6.0, 8.0),
 }
-"""Category → slope of the noise's spectrum, period of gratings, side of a checkerboard's squares, radius, corners."""
+"""Category → slope of the noise's spectrum, period of gratings, side of a checkerboard's squares,
+radius, corners."""
 
 
 def render(recipe: str) -> Pixels:
-    """The image (224 × 224 × 3) of a recipe such as ``noise 1.5``. Raises DataError for a recipe that there is not."""
+    """The image (224 × 224 × 3) of a recipe such as ``noise 1.5``. Raises DataError for a recipe
+    that there is not."""
     category, _, text = recipe.partition(" ")
     values = CATEGORIES.get(category, ())
     if text not in map(str, values):
-        raise DataError("no such recipe for an image", got=recipe, allowed=f"{', '.join(CATEGORIES)} and a number")
+        raise DataError(
+            "no such recipe for an image",
+            got=recipe,
+            allowed=f"{', '.join(CATEGORIES)} and a number",
+        )
     value = float(text)
     y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
-    angle, radius = np.arctan2(y, x), np.hypot(x, y)
+    angle = np.arctan2(y, x)
+    radius = np.hypot(x, y)
     made: dict[str, Callable[[], NDArray[np.float64]]] = {
         "noise": lambda: _noise(value),
         "grating": lambda: np.sin(2 * np.pi * (x + y) / value),
-        "texture": lambda: np.where((np.floor(x / value) + np.floor(y / value)) % 2 == 0, 1.0, -1.0),
+        "texture": lambda: np.where(
+            (np.floor(x / value) + np.floor(y / value)) % 2 == 0, 1.0, -1.0
+        ),
         "disc": lambda: np.where(radius < value, 1.0, -1.0),
-        "polygon": lambda: np.where(radius * np.cos((angle % (2 * np.pi / value)) - np.pi / value) < 60, 1.0, -1.0),
+        "polygon": lambda: np.where(
+            radius * np.cos((angle % (2 * np.pi / value)) - np.pi / value) < 60, 1.0, -1.0
+        ),
     }
     grey = made[category]()
     tint = np.array([1.0, 0.6 + 0.4 * np.cos(value), 0.6 + 0.4 * np.sin(value)])
-    scaled: Pixels = np.rint(127.5 * (1 + grey[..., None] / np.abs(grey).max() * tint)).astype(np.uint8)
+    scaled: Pixels = np.rint(127.5 * (1 + grey[..., None] / np.abs(grey).max() * tint)).astype(
+        np.uint8
+    )
     return scaled
 
 
@@ -72,13 +86,25 @@ def _noise(slope: float) -> NDArray[np.float64]:
 
 
 def made_images() -> pd.DataFrame:
-    """Rows of the table `prompts` of the set that is made by code: recipes, and hashes of what they give."""
-    recipes = [(category, f"{category} {value}") for category, values in CATEGORIES.items() for value in values]
-    return _rows(MADE, [(recipe.replace(" ", "-"), recipe, category, render(recipe)) for category, recipe in recipes])
+    """Rows of the table `prompts` of the set that is made by code: recipes, and hashes of what they
+    give."""
+    recipes = [
+        (category, f"{category} {value}")
+        for category, values in CATEGORIES.items()
+        for value in values
+    ]
+    return _rows(
+        MADE,
+        [
+            (recipe.replace(" ", "-"), recipe, category, render(recipe))
+            for category, recipe in recipes
+        ],
+    )
 
 
 def read_images(folder: Path) -> pd.DataFrame:
-    """Rows of the table `prompts` of a folder of images, called as the folder is; a subfolder names the category.
+    """Rows of the table `prompts` of a folder of images, called as the folder is; a subfolder names
+    the category.
 
     Raises UsageError where there is none, DataError where one cannot be read.
     """
@@ -86,23 +112,34 @@ def read_images(folder: Path) -> pd.DataFrame:
     if not paths:
         raise UsageError("no images in this folder", where=folder, allowed=", ".join(SUFFIXES))
     named = [(path.relative_to(folder).as_posix(), path) for path in paths]
-    rows = [(name, name, path.parent.name if "/" in name else "", read_image(path)) for name, path in named]
+    rows = [
+        (name, name, path.parent.name if "/" in name else "", read_image(path))
+        for name, path in named
+    ]
     return _rows(folder.resolve().name, rows)
 
 
 def read_image(path: Path) -> Pixels:
-    """An image file as red, green and blue, whatever its colours are. Raises DataError where it is damaged."""
-    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415 - loaded only where images are
+    """An image file as red, green and blue, whatever its colours are. Raises DataError where it is
+    damaged."""
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
 
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+    except (
+        OSError,
+        ValueError,
+        SyntaxError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+    ) as error:
         raise DataError("image cannot be read", where=path, got=str(error)[:160]) from error
 
 
 def processed(processor: Any, rows: Iterable[Any], folder: Path | None) -> list[ImagePrompt]:
-    """Images of rows of `prompts` as the model's own processor makes them; `folder` of a user's own.
+    """Images of rows of `prompts` as the model's own processor makes them; `folder` of a user's
+    own.
 
     Raises DataError where one is no longer what its hash is of.
     """
@@ -123,7 +160,12 @@ def pixel_sha256(pixels: Pixels) -> str:
 
 def _rows(name: str, images: list[tuple[str, str, str, Pixels]]) -> pd.DataFrame:
     rows = [
-        {"prompt_id": prompt_id, "text": text, "category": category, "text_sha256": pixel_sha256(pixels)}
+        {
+            "prompt_id": prompt_id,
+            "text": text,
+            "category": category,
+            "text_sha256": pixel_sha256(pixels),
+        }
         for prompt_id, text, category, pixels in images
     ]
     return pd.DataFrame(rows).assign(
@@ -137,15 +179,18 @@ FIELDS = ("prompt_id", "text", "category", "complexity")
 
 
 def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
-    """Rows of the table `prompts`, sorted by prompt_id, of the set called `name`, else of the file at that path.
+    """Rows of the table `prompts`, sorted by prompt_id, of the set called `name`, else of the file
+    at that path.
 
     A folder is one of images; the set ``images`` is made by code.
 
-    A file is `.txt` (one prompt per line), `.csv` (a column text, and where wanted prompt_id, category, complexity) or
-    `.jsonl` (one object a line with the same names); its set is called as the file is, without the suffix.
+    A file is `.txt` (one prompt per line), `.csv` (a column text, and where wanted prompt_id,
+    category, complexity) or `.jsonl` (one object a line with the same names); its set is called as
+    the file is, without the suffix.
 
-    Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a prompt_id occurs twice,
-    a text is not UTF-8, or the texts of a set are not shipped and were not imported.
+    Raises UsageError where there is neither set nor file, DataError where a prompt is empty, a
+    prompt_id occurs twice, a text is not UTF-8, or the texts of a set are not shipped and were not
+    imported.
     """
     prompts = store.load("prompts", data)
     path = Path(name)
@@ -156,11 +201,18 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
         return store.validate(made_images(), "prompts")
     if not path.exists():
         raise no_such_set(name, prompts["prompt_set"])
-    rows = store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
+    rows = (
+        store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
+    )
     taken = prompts[prompts["prompt_set"] == path.stem]
     if len(taken) and prompt_sha(taken) != prompt_sha(rows):
-        what = "the tables hold a prompt set of this name with other prompts, on which models were measured"
-        raise UsageError(what, where=path, got=path.stem, next_step="give the changed file another name")
+        what = (
+            "the tables hold a prompt set of this name with other prompts, on which models were "
+            "measured"
+        )
+        raise UsageError(
+            what, where=path, got=path.stem, next_step="give the changed file another name"
+        )
     return rows
 
 
@@ -169,7 +221,9 @@ def read_prompts(path: Path) -> pd.DataFrame:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         allowed = ", ".join(READERS)
-        raise UsageError("prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=allowed)
+        raise UsageError(
+            "prompts are read from text, CSV or JSONL", where=path, got=path.suffix, allowed=allowed
+        )
     rows: dict[str, Row] = {}
     for where, fields in reader(read_text(path, "prompts"), path):
         row = _checked(fields, where, len(rows) + 1)
@@ -177,7 +231,9 @@ def read_prompts(path: Path) -> pd.DataFrame:
             raise DataError("a prompt_id occurs twice", where=where, got=repr(row["prompt_id"]))
         rows[row["prompt_id"]] = row
     if not rows:
-        raise DataError("no prompts in this file", where=path, next_step="write one prompt per line")
+        raise DataError(
+            "no prompts in this file", where=path, next_step="write one prompt per line"
+        )
     frame = pd.DataFrame(rows.values(), columns=FIELDS).assign(prompt_set=path.stem)
     _check_each_once(frame, path)
     frame["text_sha256"] = [text_sha256(text) for text in frame["text"]]
@@ -186,11 +242,14 @@ def read_prompts(path: Path) -> pd.DataFrame:
 
 
 def _check_each_once(prompts: pd.DataFrame, path: Path) -> None:
-    """DataError where one text stands under several names, or two names differ in spelling alone."""
+    """DataError where one text stands under several names, or two names differ in spelling
+    alone."""
     if apart := spelt_apart(prompts["prompt_id"]):
         name, other = next(iter(apart.items()))
         what = "names of prompts that differ in spelling alone"
-        raise DataError(what, where=path, got=f"{name!r} and {other!r}", next_step="call them by other names")
+        raise DataError(
+            what, where=path, got=f"{name!r} and {other!r}", next_step="call them by other names"
+        )
     if repeated := repeated_texts(prompts["prompt_id"], prompts["text"]):
         text, names = next(iter(repeated.items()))
         once = path.with_stem(f"{path.stem}-once")
@@ -210,12 +269,19 @@ def text_sha256(text: str) -> str:
 
 def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
-        step = "thermostats join FILE --data mine fills them in, from a file with prompt_set, prompt_id and text"
+        step = (
+            "thermostats join FILE --data mine fills them in, from a file with prompt_set, "
+            "prompt_id and text"
+        )
         what = f"the texts of prompt set {name} are not shipped, since we may not ship them"
         raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
-    wrong = [row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256]
+    wrong = [
+        row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256
+    ]
     if wrong:
-        raise DataError(f"a text of prompt set {name} does not match its hash", where=f"prompt {wrong[0]}")
+        raise DataError(
+            f"a text of prompt set {name} does not match its hash", where=f"prompt {wrong[0]}"
+        )
     return rows
 
 
@@ -224,7 +290,11 @@ def _text_lines(text: str, path: Path) -> Records:
     return [(f"{path}, line {number}", {"text": line.rstrip("\n")}) for number, line in lines]
 
 
-READERS: dict[str, Callable[[str, Path], Records]] = {".txt": _text_lines, ".csv": csv_records, ".jsonl": jsonl_records}
+READERS: dict[str, Callable[[str, Path], Records]] = {
+    ".txt": _text_lines,
+    ".csv": csv_records,
+    ".jsonl": jsonl_records,
+}
 
 
 def _checked(fields: dict[Any, Any], where: str, number: int) -> Row:
@@ -233,18 +303,31 @@ def _checked(fields: dict[Any, Any], where: str, number: int) -> Row:
     unknown = [name for name in names if name not in FIELDS]
     if unknown or "text" not in fields:
         what = "unknown field" if unknown else "the field text is missing"
-        raise DataError(what, where=where, got=", ".join(unknown or names), allowed=", ".join(FIELDS))
-    text, name, category = fields.get("text"), fields.get("prompt_id"), fields.get("category")
+        raise DataError(
+            what, where=where, got=", ".join(unknown or names), allowed=", ".join(FIELDS)
+        )
+    text = fields.get("text")
+    name = fields.get("prompt_id")
+    category = fields.get("category")
     for label, value in {"text": text, "prompt_id": name, "category": category}.items():
         if value is not None and not isinstance(value, str):
             raise DataError(f"{label} is not text", where=where, got=repr(value)[:60])
-        if value is not None and not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+        if (
+            value is not None
+            and not value.isascii()
+            and any("\ud800" <= character <= "\udfff" for character in value)
+        ):
             raise DataError(f"{label} holds half a character", where=where, got=ascii(value)[:60])
     if None in fields or not text or not text.strip():
         what = "more cells than columns" if None in fields else "empty prompt"
         raise DataError(what, where=where, next_step="remove the line or fill it")
     rank = _rank(fields.get("complexity"), where)
-    return {"prompt_id": name or f"p{number:03d}", "text": text, "category": category or "", "complexity": rank}
+    return {
+        "prompt_id": name or f"p{number:03d}",
+        "text": text,
+        "category": category or "",
+        "complexity": rank,
+    }
 
 
 def _rank(value: Any, where: str) -> int | None:
@@ -255,4 +338,6 @@ def _rank(value: Any, where: str) -> int | None:
             raise ValueError
         return int(value)
     except (TypeError, ValueError) as error:
-        raise DataError("complexity is not a whole number", where=where, got=repr(value)[:60]) from error
+        raise DataError(
+            "complexity is not a whole number", where=where, got=repr(value)[:60]
+        ) from error

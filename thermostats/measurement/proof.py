@@ -1,7 +1,8 @@
 """What a run proves of itself before it is stored, and what it leaves out where a proof fails.
 
-The model is held to its entry on one token (`oracle`); then two inputs, each alone in the model as it was loaded, are
-held to the rows in which they stood among others. Where these part, all are measured again, each alone.
+The model is held to its entry on one token (`oracle`); then two inputs, each alone in the model as
+it was loaded, are held to the rows in which they stood among others. Where these part, all are
+measured again, each alone.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from thermostats.measurement.lookup import config_of, of_layer
 Array = NDArray[np.float64]
 
 TOLERANCES = {torch.float64: 1e-4, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
-"""Largest relative difference that still is rounding at a precision; a wrong layout is wrong by about 1."""
+"""Largest relative difference that still is rounding at a precision; a wrong layout is wrong by
+about 1."""
 
 PROOF = {
     "value": "W_V is not the matrix from which the attention's heads are computed",
@@ -56,7 +58,8 @@ PROOF = {
 
 @dataclass(frozen=True)
 class Conformance:
-    """Largest relative differences between what an entry says and what the model does, over layers."""
+    """Largest relative differences between what an entry says and what the model does, over
+    layers."""
 
     value: float
     circuit: float
@@ -86,8 +89,12 @@ class Conformance:
 
     def error(self, name: str) -> ThermostatsError:
         """The error for one that failed."""
-        got, allowed = f"{name} is off by {getattr(self, name):.2g}", f"at most {self.tolerance:g}"
-        step = "check the weights for numbers that are not finite, then report the model and the versions"
+        got = f"{name} is off by {getattr(self, name):.2g}"
+        allowed = f"at most {self.tolerance:g}"
+        step = (
+            "check the weights for numbers that are not finite, then report the model and the "
+            "versions"
+        )
         what = f"the measurement failed its own check: {PROOF[name]}"
         return ThermostatsError(what, got=got, allowed=allowed, next_step=step)
 
@@ -95,21 +102,28 @@ class Conformance:
 def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
-    `layers` (from 0) restricts W_V, W_O and the writes to some; one forward pass of one token or image; these once more
-    with Δ.
+    `layers` (from 0) restricts W_V, W_O and the writes to some; one forward pass of one token or
+    image; these once more with Δ.
 
-    Raises DataError where a matrix has another shape than the entry implies, ThermostatsError where the model fails.
+    Raises DataError where a matrix has another shape than the entry implies, ThermostatsError where
+    the model fails.
     """
     value = circuit = residual = 0.0
     chosen = tuple(range(len(decoder.blocks)) if layers is None else layers)
     vectors, stream, final = _pass(decoder, chosen)
-    relative = partial(relative_difference, tolerance=TOLERANCES[decoder.dtype], epsilon=torch.finfo(decoder.dtype).eps)
+    relative = partial(
+        relative_difference,
+        tolerance=TOLERANCES[decoder.dtype],
+        epsilon=torch.finfo(decoder.dtype).eps,
+    )
     for layer, seen in vectors.items():
         residual = max(residual, *(relative(*pair) for pair in pair_sums(decoder, layer, seen)))
         if not attends(decoder.blocks[layer], decoder.entry):
             continue
         parts = split_heads(decoder, layer)
-        moved = np.concatenate([parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))])
+        moved = np.concatenate(
+            [parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))]
+        )
         heads = seen["changed heads"], -seen["heads"]
         terms = _rescaled(heads, moved, parts.d_head) if decoder.entry.sinks else heads
         free = np.max(np.abs(heads), axis=0) < clipped_at(decoder.config)
@@ -122,13 +136,16 @@ def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> C
 def relative_difference(
     terms: Sequence[Array], expected: Array, *, tolerance: float = 1e-4, epsilon: float = 0.0
 ) -> float:
-    """‖Σ terms − expected‖ / ‖expected‖ beyond what rounding explains; infinite where it is not finite.
+    """‖Σ terms − expected‖ / ‖expected‖ beyond what rounding explains; infinite where it is not
+    finite.
 
-    Coordinate i of the terms is known to r_i = ε Σ |term_i|. Coordinates count by w_i = 1/(1 + r_i/(τ s)), s the root
-    mean square of what is expected and τ the tolerance: those whose rounding hides it count for little. Of the
-    difference ‖w r‖ is rounding. Where zeros are expected, nothing else will do.
+    Coordinate i of the terms is known to r_i = ε Σ |term_i|. Coordinates count by w_i = 1/(1 +
+    r_i/(τ s)), s the root mean square of what is expected and τ the tolerance: those whose rounding
+    hides it count for little. Of the difference ‖w r‖ is rounding. Where zeros are expected,
+    nothing else will do.
     """
-    difference, rounding = np.sum(terms, axis=0) - expected, epsilon * np.sum(np.abs(terms), axis=0)
+    difference = np.sum(terms, axis=0) - expected
+    rounding = epsilon * np.sum(np.abs(terms), axis=0)
     if not (np.isfinite(difference).all() and expected.size):
         return np.inf
     if not expected.any():
@@ -139,7 +156,8 @@ def relative_difference(
 
 
 def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
-    """The heads before and after, each times the number that brings their sum nearest to what it should be."""
+    """The heads before and after, each times the number that brings their sum nearest to what it
+    should be."""
     pairs = np.stack([term.reshape(-1, d_head) for term in heads], axis=2)
     factors = [
         np.linalg.lstsq(pair, wanted, rcond=None)[0]
@@ -151,19 +169,24 @@ def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
 
 def split_heads(decoder: Decoder, layer: int) -> Any:
     """W_V and W_O of one block as loaded, cut into heads."""
-    entry, block = decoder.entry, decoder.blocks[layer]
+    entry = decoder.entry
+    block = decoder.blocks[layer]
     value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
     if not isinstance(value, Tensor) or not isinstance(output, Tensor):
         raise DataError("projection without a weight matrix", where=entry.name)
     config = of_layer(entry, decoder.config, layer)
-    return split(entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy())
+    return split(
+        entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy()
+    )
 
 
 @contextmanager
 def between_blocks(decoder: Decoder) -> Iterator[list[float]]:
-    """While open, collect how far what a block or the final norm reads is from what the block before left, where
-    patches are not merged between them; infinite where the first block leaves what is not finite."""
-    apart, left = [0.0], [np.zeros(0)]
+    """While open, collect how far what a block or the final norm reads is from what the block
+    before left, where patches are not merged between them; infinite where the first block leaves
+    what is not finite."""
+    apart = [0.0]
+    left = [np.zeros(0)]
     with in_turn(decoder.blocks) as now, ExitStack() as stack:
 
         def leave(x: Tensor) -> None:
@@ -172,7 +195,10 @@ def between_blocks(decoder: Decoder) -> Iterator[list[float]]:
                 apart.append(np.inf)
 
         def enter(x: Tensor, *, inside: bool = True) -> None:
-            merged = inside and decoder.entry.stage(now())[0] != decoder.entry.stage(max(now() - 1, 0))[0]
+            merged = (
+                inside
+                and decoder.entry.stage(now())[0] != decoder.entry.stage(max(now() - 1, 0))[0]
+            )
             first = not left[0].size or (inside and now() == 0)
             if not (merged or first or np.array_equal(numbers(x), left[0], equal_nan=True)):
                 apart.append(relative_difference([numbers(x)], left[0]))
@@ -193,47 +219,67 @@ def numbers(x: Tensor) -> Array:
 
 def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
     g = geometry(decoder.entry, of_layer(decoder.entry, decoder.config, layer))
-    delta = torch.randn(g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64)
+    delta = torch.randn(
+        g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64
+    )
     return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
 
 
 def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple[Array, Array]:
-    """What attention and feed-forward layer of one block add to the stream, times the scales that the entry names."""
-    entry, block = decoder.entry, decoder.blocks[layer]
-    multiplier = float(config_of(decoder.config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
-    scales = [attrgetter(name)(block) if name else 1.0 for name in (entry.attention_scale, entry.mlp_scale)]
+    """What attention and feed-forward layer of one block add to the stream, times the scales that
+    the entry names."""
+    entry = decoder.entry
+    block = decoder.blocks[layer]
+    multiplier = (
+        float(config_of(decoder.config)[entry.residual_multiplier])
+        if entry.residual_multiplier
+        else 1.0
+    )
+    scales = [
+        attrgetter(name)(block) if name else 1.0
+        for name in (entry.attention_scale, entry.mlp_scale)
+    ]
     factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
     attention = multiplier * factors[0] * vectors["attention_write"]
     mlp = multiplier * factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
     return attention, mlp
 
 
-def pair_sums(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> list[tuple[list[Array], Array]]:
-    """Pairs that must be equal: terms of what the stream gained in one block, and what was written to it.
+def pair_sums(
+    decoder: Decoder, layer: int, vectors: dict[str, Any]
+) -> list[tuple[list[Array], Array]]:
+    """Pairs that must be equal: terms of what the stream gained in one block, and what was written
+    to it.
 
     vectors: of one token (d), or of several (tokens × d), by the names that `Probe` gives them.
     """
     attention, mlp = scale_writes(decoder, layer, vectors)
     if not attention.shape == mlp.shape == vectors["x_in"].shape:
-        nowhere = np.full_like(vectors["x_out"], np.nan)  # not of the stream's width: no write at all
+        nowhere = np.full_like(
+            vectors["x_out"], np.nan
+        )  # not of the stream's width: no write at all
         return [([vectors["x_out"]], nowhere)]
     if not decoder.entry.norm_after:
         return [([vectors["x_out"], -vectors["x_in"]], attention + mlp)]
     middle = vectors["attention_sum_normed"]
-    pairs = [([vectors["attention_sum"], -vectors["x_in"]], attention), ([vectors["mlp_sum"], -middle], mlp)]
+    pairs = [
+        ([vectors["attention_sum"], -vectors["x_in"]], attention),
+        ([vectors["mlp_sum"], -middle], mlp),
+    ]
     return [*pairs, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
 
 
 @dataclass(eq=False)
 class Probe:
-    """What hooks take of some layers in one pass, and once more with a change Δ of what their values are read from."""
+    """What hooks take of some layers in one pass, and once more with a change Δ of what their
+    values are read from."""
 
     decoder: Decoder
     now: Callable[[], int]
     """The block that runs, from 0."""
     vectors: dict[int, dict[str, Any]]
-    """Per layer the vectors (d) of the first token by name, of tokens in windows their mean; of those after Δ with
-    "changed" before the name."""
+    """Per layer the vectors (d) of the first token by name, of tokens in windows their mean; of
+    those after Δ with "changed" before the name."""
     again: bool = False
     """The block runs once more, with Δ."""
 
@@ -259,7 +305,9 @@ class Probe:
         x = new.expand(x.shape)
         return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
 
-    def repeat(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any) -> None:
+    def repeat(
+        self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any
+    ) -> None:
         """Run the block once more."""
         if self.now() in self.vectors:
             self.again = True
@@ -268,7 +316,8 @@ class Probe:
 
     def watch(self, stack: ExitStack, block: nn.Module) -> None:
         """Keep what a block passes on, until the stack is closed."""
-        entry, keep = self.decoder.entry, self.keep
+        entry = self.decoder.entry
+        keep = self.keep
         place = mixing(block, entry)
         on_entry(stack, block, partial(keep, "x_in"))
         for path, name in (
@@ -296,11 +345,13 @@ class Probe:
         stack.callback(block.register_forward_hook(self.repeat, with_kwargs=True).remove)
 
 
-def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str, Any]], float, float]:
+def _pass(
+    decoder: Decoder, layers: Collection[int]
+) -> tuple[dict[int, dict[str, Any]], float, float]:
     """What some layers do with one input, as `Probe` takes it.
 
-    And how far what a block, or the final norm, reads is from what the block before left; and how far the last hidden
-    state is from the final norm of that.
+    And how far what a block, or the final norm, reads is from what the block before left; and how
+    far the last hidden state is from the final norm of that.
     """
     entry = decoder.entry
     normed: list[Tensor] = []
@@ -311,7 +362,11 @@ def _pass(decoder: Decoder, layers: Collection[int]) -> tuple[dict[int, dict[str
             probe.watch(stack, block)
             probe.disturb(stack, block)
         if decoder.final_norm is not None:
-            on_exit(stack, optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm, normed.append)
+            on_exit(
+                stack,
+                optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm,
+                normed.append,
+            )
         with running(decoder.model):
             output = decoder.base(**example(decoder), **without_cache(decoder.base))
         last = getattr(output, "last_hidden_state", output)
@@ -333,8 +388,8 @@ class InputsMeetError(ThermostatsError):
 def check_proof(decoder: Decoder, needed: Collection[str] = tuple(PROOF)) -> Conformance:
     """What holds of a model on its first, middle and last block.
 
-    Raises ThermostatsError by the name of what is `needed` and does not, DataError where a weight is not finite, which
-    spreads through the stream into the last block.
+    Raises ThermostatsError by the name of what is `needed` and does not, DataError where a weight
+    is not finite, which spreads through the stream into the last block.
     """
     proof = conformance(decoder, layers={0, len(decoder.blocks) // 2, len(decoder.blocks) - 1})
     if proof.failed:
@@ -346,17 +401,23 @@ def check_proof(decoder: Decoder, needed: Collection[str] = tuple(PROOF)) -> Con
 
 
 def check_finite(decoder: Decoder) -> None:
-    """Raise DataError where a weight is not a finite number at the precision that it was loaded in."""
+    """Raise DataError where a weight is not a finite number at the precision that it was loaded
+    in."""
     for name, weight in decoder.model.named_parameters():
         if weight.is_meta or not weight.numel() or all(map(torch.isfinite, weight.aminmax())):
             continue
-        what, step = "the weights hold numbers that are not finite", "download the file again, or --dtype float32"
-        raise DataError(what, where=name, got=f"{decoder.dtype}".removeprefix("torch."), next_step=step)
+        what = "the weights hold numbers that are not finite"
+        step = "download the file again, or --dtype float32"
+        raise DataError(
+            what, where=name, got=f"{decoder.dtype}".removeprefix("torch."), next_step=step
+        )
 
 
 def without_unproven(measured: Measured, proof: Conformance) -> Measured:
-    """The rows without what rests on a proof that failed: the columns of the sub-blocks, or `normed_gain`."""
-    layers, summaries = measured.layers, measured.summaries
+    """The rows without what rests on a proof that failed: the columns of the sub-blocks, or
+    `normed_gain`."""
+    layers = measured.layers
+    summaries = measured.summaries
     if "residual" in proof.failed:
         why = f"{PROOF['residual']}: {', '.join(OF_SUBBLOCKS)}"
         missing = layers["missing"].map(lambda reason: f"{reason}; {why}" if reason else why)
@@ -367,12 +428,17 @@ def without_unproven(measured: Measured, proof: Conformance) -> Measured:
 
 
 def second_pass(
-    decoder: Decoder, inputs: Sequence[Any], of_one: Callable[[Any], pd.DataFrame], rows: pd.DataFrame
+    decoder: Decoder,
+    inputs: Sequence[Any],
+    of_one: Callable[[Any], pd.DataFrame],
+    rows: pd.DataFrame,
 ) -> str:
-    """Measure two inputs once more, each by itself in a model as it was loaded; what `runs` keeps of it.
+    """Measure two inputs once more, each by itself in a model as it was loaded; what `runs` keeps
+    of it.
 
-    `rows` are those of the run, in which they stood among others, and `of_one` gives those of an input alone. Of texts
-    the shortest and the longest are taken, as the longest of a batch may decide for all; of images the first and last.
+    `rows` are those of the run, in which they stood among others, and `of_one` gives those of an
+    input alone. Of texts the shortest and the longest are taken, as the longest of a batch may
+    decide for all; of images the first and last.
 
     Raises InputsMeetError where they differ by more than rounding.
     """
@@ -386,11 +452,17 @@ def second_pass(
     off = [np.log(both[name] / both[f"{name}_run"]) for name in BY_RATIO if name in rows]
     off += [both[name] - both[f"{name}_run"] for name in BY_DIFFERENCE if name in rows]
     differences = np.abs(np.concatenate(off))
-    largest, allowed = float(differences[np.isfinite(differences)].max(initial=0.0)), TOLERANCES[decoder.dtype]
+    largest = float(differences[np.isfinite(differences)].max(initial=0.0))
+    allowed = TOLERANCES[decoder.dtype]
     if largest > allowed:
-        what = "the measurement failed its own check: two inputs measured again by themselves give different numbers"
+        what = (
+            "the measurement failed its own check: two inputs measured again by themselves give "
+            "different numbers"
+        )
         step = "report the model and the versions: the same input gives other numbers each time"
-        raise InputsMeetError(what, got=f"off by {largest:.2g}", allowed=f"at most {allowed:g}", next_step=step)
+        raise InputsMeetError(
+            what, got=f"off by {largest:.2g}", allowed=f"at most {allowed:g}", next_step=step
+        )
     return f"again={largest:.1e}"
 
 
@@ -402,7 +474,8 @@ def proved(
     options: dict[str, Any],
     alone: dict[str, Any],
 ) -> tuple[Any, str]:
-    """What `measure` (inputs, options) gives of all inputs, and what `runs` keeps of its second pass.
+    """What `measure` (inputs, options) gives of all inputs, and what `runs` keeps of its second
+    pass.
 
     `alone`: the options under which each input is in a batch of its own.
 

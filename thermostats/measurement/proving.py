@@ -1,7 +1,8 @@
-"""The verb `prove`: identities of a model on its own prompts, and what another tool makes of the same.
+"""The verb `prove`: identities of a model on its own prompts, and what another tool makes of the
+same.
 
-A model is found, loaded and given its prompts as `measure` does it, and refused where `measure` refuses it. Without a
-tokenizer, where `measure` has no prompts, token ids are drawn.
+A model is found, loaded and given its prompts as `measure` does it, and refused where `measure`
+refuses it. Without a tokenizer, where `measure` has no prompts, token ids are drawn.
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ from thermostats.measurement.lookup import config_of, lookup
 from thermostats.measurement.other_tools import Tool, find_tool, read_tool
 from thermostats.measurement.plan import MeasurementPlan, folder_of, plan
 from thermostats.measurement.prompts import load_prompts, processed
-from thermostats.measurement.proof import TOLERANCES, InputsMeetError, check_finite, conformance, proved, scale_writes
+from thermostats.measurement.proof import (
+    TOLERANCES,
+    InputsMeetError,
+    check_finite,
+    conformance,
+    proved,
+    scale_writes,
+)
 from thermostats.measurement.spec import MADE, RunSpec, spec_of
 from thermostats.tables.folders import begun_or_shipped, shipped
 
@@ -55,7 +63,14 @@ LENGTHS = (2, 5, 9, 14)
 """Tokens of prompts that are drawn; as many images."""
 SPECIAL = 3
 """Ids below it are seldom drawn from: they begin, end and fill texts."""
-WORDS = ("tokenizer*", "vocab*", "*.model", "spiece*", "preprocessor_config.json", "processor_config.json")
+WORDS = (
+    "tokenizer*",
+    "vocab*",
+    "*.model",
+    "spiece*",
+    "preprocessor_config.json",
+    "processor_config.json",
+)
 """Files that say how a model reads texts or images."""
 PLACES = {
     "x_in": "stream before a block",
@@ -112,7 +127,9 @@ class ToolProof:
     @property
     def failed(self) -> tuple[str, ...]:
         """Names of what does not hold, or is not what we read."""
-        return tuple(each.name for each in (*self.identities, *self.agreement) if each.state == FAILS)
+        return tuple(
+            each.name for each in (*self.identities, *self.agreement) if each.state == FAILS
+        )
 
 
 @dataclass(frozen=True)
@@ -149,7 +166,9 @@ class ModelProof:
         if self.tool is not None:
             named = f"{self.tool.tool} {self.tool.version}"
             off = ", ".join(self.tool.failed)
-            return f"{named} is off: {off} ({where})" if off else f"{named} holds and agrees ({where})"
+            return (
+                f"{named} is off: {off} ({where})" if off else f"{named} holds and agrees ({where})"
+            )
         if self.failed:
             return f"not proved: {', '.join(self.failed)} ({where})"
         held = [each for each in self.identities if each.state == HOLDS]
@@ -196,16 +215,19 @@ def prove(
 ) -> ModelProof:
     """Hold a model against itself on its own prompts, block by block and token by token.
 
-    stream: x_l = x_(l−1) + what attention and feed-forward layer write; where norms stand; Σ_h W_O,h z_h = attention's
-    output; the last state before the final norm; read gains; and what a run proves of itself. `IDENTITIES` names all.
+    stream: x_l = x_(l−1) + what attention and feed-forward layer write; where norms stand; Σ_h
+    W_O,h z_h = attention's output; the last state before the final norm; read gains; and what a run
+    proves of itself. `IDENTITIES` names all.
 
-    model: a hub id or a model's folder, or a transformers model in memory, with its tokenizer where there is one.
-    prompts: as for `measure`; by default the set core, of images the set images; without a tokenizer ids are drawn.
-    tool: nnterp, transformer-lens or nnsight, whose accessors are held against the same on the shortest and the longest
-    prompt; the model is then in memory twice. options: dtype, revision, device, download, trust_remote_code of RunSpec.
+    model: a hub id or a model's folder, or a transformers model in memory, with its tokenizer where
+    there is one. prompts: as for `measure`; by default the set core, of images the set images;
+    without a tokenizer ids are drawn. tool: nnterp, transformer-lens or nnsight, whose accessors
+    are held against the same on the shortest and the longest prompt; the model is then in memory
+    twice. options: dtype, revision, device, download, trust_remote_code of RunSpec.
 
-    Raises UsageError and DataError as `measure` does, and UsageError for a tool that is not installed or cannot read
-    the class. What fails is no error: `passed` is False, and `failed` names it.
+    Raises UsageError and DataError as `measure` does, and UsageError for a tool that is not
+    installed or cannot read the class. What fails is no error: `passed` is False, and `failed`
+    names it.
     """
     other = find_tool(tool) if tool else None
     with TemporaryDirectory(prefix="thermostats-") as temporary:
@@ -227,27 +249,36 @@ def open_folder(model: str, prompts: str | None, options: Mapping[str, Any]) -> 
     folder = planned.folder
     reads_words = any(next(folder.path.glob(pattern), None) for pattern in WORDS)
     drawn = prompts is None and not reads_words
-    how: dict[str, Any] = {"dtype": spec.dtype, "device": spec.device, "trust_remote_code": spec.trust_remote_code}
+    how: dict[str, Any] = {
+        "dtype": spec.dtype,
+        "device": spec.device,
+        "trust_remote_code": spec.trust_remote_code,
+    }
     loaded = load(folder, tokenizer=not drawn, **how)
     decoder = loaded.decoder
     config = spectra.read_config(folder.path, folder.reads)
     tied = check_loaded(decoder, folder.path, config)
     facts = facts_of(decoder.model, decoder.entry, config, tied=tied)
     apart = tuple(differing(planned.model, facts, "of the loaded model"))
-    inputs, source = draw_inputs(decoder) if drawn else read_inputs(planned, decoder, loaded.tokenizer)
+    inputs, source = (
+        draw_inputs(decoder) if drawn else read_inputs(planned, decoder, loaded.tokenizer)
+    )
     quantised = bool(planned.model["quantised"])
     return Opened(model, decoder, inputs, source, apart, planned.differences, quantised)
 
 
 def choose_prompts(spec: RunSpec) -> str:
-    """The set of prompts that a model can read; what is wrong with the model is said where it is planned."""
+    """The set of prompts that a model can read; what is wrong with the model is said where it is
+    planned."""
     with suppress(ThermostatsError):
         entry = lookup(spectra.read_config(folder_of(spec).path, "text"))
         return MADE if entry.reads == "image" else spec.prompts
     return spec.prompts
 
 
-def read_inputs(planned: MeasurementPlan, decoder: Decoder, reader: Any) -> tuple[Sequence[Any], str]:
+def read_inputs(
+    planned: MeasurementPlan, decoder: Decoder, reader: Any
+) -> tuple[Sequence[Any], str]:
     """The inputs that a plan's prompts come to, and where they come from."""
     table = planned.prompts
     source = f"{len(table)} prompts of {table['prompt_set'].iloc[0]}"
@@ -265,18 +296,23 @@ def read_texts(table: pd.DataFrame, decoder: Decoder, tokenizer: Any) -> list[To
 
 
 def draw_inputs(decoder: Decoder) -> tuple[Sequence[Any], str]:
-    """Token ids, or images of noise, the same each time, as many as `LENGTHS`, and that they were drawn."""
+    """Token ids, or images of noise, the same each time, as many as `LENGTHS`, and that they were
+    drawn."""
     generator = torch.Generator().manual_seed(0)
     entry = decoder.entry
     if entry.reads == "image":
         shape = image_shape(decoder)
         images = [torch.randn(shape, generator=generator).to(decoder.dtype) for _ in LENGTHS]
-        return [ImagePrompt(f"drawn-{i}", pixels) for i, pixels in enumerate(images, 1)], "images of noise"
+        return [
+            ImagePrompt(f"drawn-{i}", pixels) for i, pixels in enumerate(images, 1)
+        ], "images of noise"
     size = int(config_of(decoder.config)["vocab_size"])
     most = context(entry, decoder.config) or max(LENGTHS)
     lowest = SPECIAL if size > SPECIAL + 1 else 0
     lengths = dict.fromkeys(min(length, most) for length in LENGTHS)
-    ids = [torch.randint(lowest, size, (length,), generator=generator).tolist() for length in lengths]
+    ids = [
+        torch.randint(lowest, size, (length,), generator=generator).tolist() for length in lengths
+    ]
     return [TokenisedPrompt(f"drawn-{len(each)}", tuple(each)) for each in ids], "ids drawn"
 
 
@@ -304,7 +340,8 @@ def open_memory(model: Any, tokenizer: Any, prompts: str | None) -> Opened:
 
 
 def check_tie(decoder: Decoder) -> tuple[str, ...] | None:
-    """Whether the unembedding is the embedding, where a configuration says so or not; None: it says nothing."""
+    """Whether the unembedding is the embedding, where a configuration says so or not; None: it says
+    nothing."""
     config = decoder.config
     stated = config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
     ends = find_ends(decoder) if decoder.entry.has_head else None
@@ -330,7 +367,8 @@ def prove_opened(opened: Opened, other: tuple[Tool, str] | None = None) -> Model
 
 
 def find_all(opened: Opened) -> Iterator[Deviation]:
-    """Deviations of every identity: those of a run's own proof, of its rows, and of every prompt by itself."""
+    """Deviations of every identity: those of a run's own proof, of its rows, and of every prompt by
+    itself."""
     decoder = opened.decoder
     for layer in range(len(decoder.blocks)):
         proof = conformance(decoder, layers=[layer])
@@ -343,7 +381,9 @@ def find_all(opened: Opened) -> Iterator[Deviation]:
         yield Deviation("facts", off, off, "", "; ".join(opened.differing))
     alone = {"token_budget": 1, "packed": False}
     try:
-        measured, again = proved(partial(measure_gains, decoder), decoder, opened.inputs, options={}, alone=alone)
+        measured, again = proved(
+            partial(measure_gains, decoder), decoder, opened.inputs, options={}, alone=alone
+        )
     except InputsMeetError as error:
         yield Deviation("again", math.inf, math.inf, "", error.got)
         measured = measure_gains(decoder, opened.inputs, token_budget=1, packed=False)
@@ -353,7 +393,10 @@ def find_all(opened: Opened) -> Iterator[Deviation]:
         yield Deviation("again", off, off, "measured one by one" if one_by_one else "")
     for prompt in opened.inputs:
         seen = read_activations(decoder, make_call(decoder, prompt))
-        for each in (*find_deviations(decoder, seen), *check_read_gain(decoder, seen, prompt, measured.layers)):
+        for each in (
+            *find_deviations(decoder, seen),
+            *check_read_gain(decoder, seen, prompt, measured.layers),
+        ):
             yield replace(each, place=f"prompt {prompt.prompt_id}, {each.place}")
 
 
@@ -365,28 +408,38 @@ def make_call(decoder: Decoder, prompt: Any) -> dict[str, Any]:
 
 
 def gather_worst(
-    deviations: Iterable[Deviation], names: Mapping[str, str], allowed: float, uncovered: Mapping[str, str]
+    deviations: Iterable[Deviation],
+    names: Mapping[str, str],
+    allowed: float,
+    uncovered: Mapping[str, str],
 ) -> tuple[ProvedIdentity, ...]:
-    """What was found, a row a name: the worst of each; `uncovered`: why one may not have been tried."""
+    """What was found, a row a name: the worst of each; `uncovered`: why one may not have been
+    tried."""
     by_name: dict[str, list[Deviation]] = {name: [] for name in names}
     for each in deviations:
         by_name[each.identity].append(each)
     return tuple(
         find_worst(name, words, by_name[name], allowed)
         if by_name[name]
-        else ProvedIdentity(name, OPEN, None, None, allowed, "", uncovered.get(name, "not handed out"))
+        else ProvedIdentity(
+            name, OPEN, None, None, allowed, "", uncovered.get(name, "not handed out")
+        )
         for name, words in names.items()
     )
 
 
-def find_worst(name: str, words: str, deviations: Sequence[Deviation], allowed: float) -> ProvedIdentity:
+def find_worst(
+    name: str, words: str, deviations: Sequence[Deviation], allowed: float
+) -> ProvedIdentity:
     """One identity over all its places; `words`: what is wrong where it is off."""
     worst = max(deviations, key=lambda each: (each.excess, each.difference))
     largest = max(each.difference for each in deviations)
     off = [each for each in deviations if not each.excess <= allowed]
     causes = ", ".join(dict.fromkeys(each.cause for each in off if each.cause))
     why = f"{words}{': ' * bool(causes)}{causes}" if off else ""
-    return ProvedIdentity(name, FAILS if off else HOLDS, largest, worst.excess, allowed, worst.place, why)
+    return ProvedIdentity(
+        name, FAILS if off else HOLDS, largest, worst.excess, allowed, worst.place, why
+    )
 
 
 def find_uncovered(opened: Opened) -> Iterator[str]:
@@ -402,20 +455,25 @@ def find_uncovered(opened: Opened) -> Iterator[str]:
     longest = max((len(getattr(each, "token_ids", ())) for each in opened.inputs), default=0)
     entry = decoder.entry
     windows = {read_window(entry, decoder.config, layer) for layer in range(len(decoder.blocks))}
-    if entry.reads == "text" and (wide := sorted(each for each in windows if each and each >= longest)):
+    if entry.reads == "text" and (
+        wide := sorted(each for each in windows if each and each >= longest)
+    ):
         yield f"windows of {', '.join(map(str, wide))} tokens"
 
 
 def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
-    """Identities of another tool's accessors on the shortest and the longest prompt, and where they agree with ours.
+    """Identities of another tool's accessors on the shortest and the longest prompt, and where they
+    agree with ours.
 
-    Its writes are held to add up as they are handed out, without the factors that our entries name, unless it reads at
-    the places of our entry.
+    Its writes are held to add up as they are handed out, without the factors that our entries name,
+    unless it reads at the places of our entry.
     """
     decoder = opened.decoder
     entry = decoder.entry
     if entry.reads != "text":
-        raise UsageError(f"{tool.name} is given token ids alone", got=f"a model that reads {entry.reads}")
+        raise UsageError(
+            f"{tool.name} is given token ids alone", got=f"a model that reads {entry.reads}"
+        )
     plain = replace(entry, residual_multiplier="", attention_scale="", mlp_scale="")
     claims = decoder if tool.borrows_places else replace(decoder, entry=plain)
     by_length = sorted(opened.inputs, key=lambda each: len(each.token_ids))
@@ -433,20 +491,28 @@ def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
         for each in compare_places(decoder, ours, theirs, claims):
             apart.append(replace(each, place=where + each.place))
     allowed = TOLERANCES[decoder.dtype]
-    offered = [name for name in IDENTITIES if name not in ("window", "read", "value", "circuit", "facts", "again")]
+    offered = [
+        name
+        for name in IDENTITIES
+        if name not in ("window", "read", "value", "circuit", "facts", "again")
+    ]
     identities = gather_worst(found, {name: IDENTITIES[name] for name in offered}, allowed, {})
     words = {name: f"{what} is not the tensor that we read" for name, what in PLACES.items()}
     return ToolProof(tool.name, number, identities, gather_worst(apart, words, allowed, {}))
 
 
-def compare_places(decoder: Decoder, ours: Activations, theirs: Activations, claims: Decoder) -> Iterator[Deviation]:
+def compare_places(
+    decoder: Decoder, ours: Activations, theirs: Activations, claims: Decoder
+) -> Iterator[Deviation]:
     """How far another tool's tensors are from ours, what is written with the factors of each."""
     for layer, (own, read) in enumerate(zip(ours.blocks, theirs.blocks, strict=True)):
         expected = add_factors(decoder, layer, own)
         given = add_factors(claims, layer, read)
         for name in PLACES:
             if name in expected and name in given:
-                yield Held(name, decoder, claims, theirs, layer).judge([given[name]], expected[name])
+                yield Held(name, decoder, claims, theirs, layer).judge(
+                    [given[name]], expected[name]
+                )
 
 
 def add_factors(claims: Decoder, layer: int, vectors: Vectors) -> Vectors:
@@ -464,5 +530,7 @@ def list_rows(proof: ModelProof) -> list[dict[str, Any]]:
         return rows
     own = {each.name: each.difference for each in proof.identities}
     of_tool = [{**asdict(each), "ours": own[each.name]} for each in proof.tool.identities]
-    agreement = [{**asdict(each), "name": PLACES[each.name], "ours": None} for each in proof.tool.agreement]
+    agreement = [
+        {**asdict(each), "name": PLACES[each.name], "ours": None} for each in proof.tool.agreement
+    ]
     return [*of_tool, *agreement]

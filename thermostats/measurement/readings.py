@@ -1,10 +1,12 @@
-"""W_V and W_O as the stream is read and written: norm weights folded, sides that nobody reads taken away.
+"""W_V and W_O as the stream is read and written: norm weights folded, sides that nobody reads taken
+away.
 
-    OV as read   m P diag(s) W_O,h W_V,h diag(γ) P,   P = I − 11ᵀ/d where norms subtract the mean, else I
+    OV as read   m P diag(s) W_O,h W_V,h diag(γ) P,   P = I − 11ᵀ/d where norms subtract the mean,
+    else I
 
-γ: weight of the norm in front of W_V, with latent attention that of the latent (and no P there); s, m: what multiplies
-the write. Balanced: of all pairs with the same OV in each group of heads the one with W_V,k W_V,kᵀ = Σ_h W_O,hᵀ W_O,h.
-numpy alone.
+γ: weight of the norm in front of W_V, with latent attention that of the latent (and no P there); s,
+m: what multiplies the write. Balanced: of all pairs with the same OV in each group of heads the one
+with W_V,k W_V,kᵀ = Σ_h W_O,hᵀ W_O,h. numpy alone.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ POST_NORM = "post-norm: the norm behind each sum sets the scale of the stream"
 NORMED_WRITE = "a norm follows what attention writes"
 
 Vectors = Callable[[str, str], NDArray[Any] | None]
-"""Path below a block and kind (``weight``, or empty for a parameter) → the vector of that name, if the model has it."""
+"""Path below a block and kind (``weight``, or empty for a parameter) → the vector of that name, if
+the model has it."""
 
 
 @dataclass(frozen=True)
 class MatrixSide:
-    """What multiplies the d columns of a matrix, and whether their mean is taken away afterwards."""
+    """What multiplies the d columns of a matrix, and whether their mean is taken away
+    afterwards."""
 
     factors: NDArray[Any] | None = None
     centred: bool = False
@@ -52,7 +56,8 @@ class AsRead:
     of_values: MatrixSide
     of_output: MatrixSide
     no_ov: str = ""
-    """Why the norm of OV as read is no number of the function; empty: it is, over that of the stream."""
+    """Why the norm of OV as read is no number of the function; empty: it is, over that of the
+    stream."""
     no_balance: str = ""
     """The same of the balanced ratio."""
 
@@ -74,55 +79,78 @@ def reads_centred(entry: Architecture, config: Config) -> bool:
 
 
 def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bool) -> AsRead:
-    """How W_V reads and W_O writes in one block; `normed`: its norm is there, be it without weights."""
-    latent, centred = entry.layout == "latent", reads_centred(entry, config)
+    """How W_V reads and W_O writes in one block; `normed`: its norm is there, be it without
+    weights."""
+    latent = entry.layout == "latent"
+    centred = reads_centred(entry, config)
     norm = f"{entry.value.rpartition('.')[0]}.kv_a_layernorm" if latent else entry.attention_norm
     weight = vectors(norm, "weight") if norm and not entry.norm_after else None
     gamma = None if weight is None else decode(weight) + entry.unit_offset
     scale = vectors(entry.attention_scale, "") if entry.attention_scale else None
-    multiplier = float(config_of(config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+    multiplier = (
+        float(config_of(config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+    )
     written = multiplier if scale is None else multiplier * decode(scale)
     of_values = MatrixSide(gamma, centred and normed and not latent)
-    of_output = MatrixSide(None if np.ndim(written) == 0 and written == 1 else np.asarray(written), centred)
+    of_output = MatrixSide(
+        None if np.ndim(written) == 0 and written == 1 else np.asarray(written), centred
+    )
     post = "" if entry.additive else POST_NORM
-    return AsRead(of_values, of_output, post or (NORMED_WRITE if entry.attention_write else ""), post)
+    return AsRead(
+        of_values, of_output, post or (NORMED_WRITE if entry.attention_write else ""), post
+    )
 
 
 def _qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long for float32."""
-    from scipy.linalg import qr  # noqa: PLC0415 - a second
+    """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long
+    for float32."""
+    from scipy.linalg import qr  # noqa: PLC0415
 
     basis, triangle = qr(matrix, mode="economic", check_finite=False)
     return basis, triangle
 
 
 class Balanced(NamedTuple):
-    """W_V (K·r × d) and W_O (d × H·r) as read, balanced, and the spectral norm of OV as read of each query head."""
+    """W_V (K·r × d) and W_O (d × H·r) as read, balanced, and the spectral norm of OV as read of
+    each query head."""
 
     w_v: NDArray[Any]
     w_o: NDArray[Any]
     ov: NDArray[Any]
 
 
-def balanced(v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64], read: AsRead) -> Balanced:
+def balanced(
+    v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64], read: AsRead
+) -> Balanced:
     """The balanced pair, group by group; NaN where a weight is not finite.
 
-    With the heads of a group one below the other OV = U S Wᵀ, and then W_V = √S Wᵀ, W_O = U √S. v (K × d_h × d_in) and
-    o (H × d_h × d): as stored, the heads of W_O transposed. r: the smaller of d_h and what it leads to.
+    With the heads of a group one below the other OV = U S Wᵀ, and then W_V = √S Wᵀ, W_O = U √S. v
+    (K × d_h × d_in) and o (H × d_h × d): as stored, the heads of W_O transposed. r: the smaller of
+    d_h and what it leads to.
     """
-    values, outputs, largest = [], dict[int, NDArray[Any]](), np.full(len(of_query), np.nan)
+    values = []
+    outputs = dict[int, NDArray[Any]]()
+    largest = np.full(len(of_query), np.nan)
     for k, stored in enumerate(v):
         heads = np.flatnonzero(of_query == k)
         basis_v, r_v = _qr(read.of_values.applied(decode(stored)).T)
         basis_o, r_o = _qr(np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads]))
         core = r_o @ r_v.T
         if not np.isfinite(core).all():
-            return Balanced(np.full((1, 1), np.nan), np.full((1, 1), np.nan), np.full(len(of_query), np.nan))
+            return Balanced(
+                np.full((1, 1), np.nan), np.full((1, 1), np.nan), np.full(len(of_query), np.nan)
+            )
         left, singular, right = np.linalg.svd(core, full_matrices=False)
         roots = np.sqrt(singular)
         values.append((roots[:, None] * right) @ basis_v.T)
-        for h, part in zip(heads.tolist(), np.split((basis_o @ left) * roots, len(heads)), strict=True):
+        for h, part in zip(
+            heads.tolist(), np.split((basis_o @ left) * roots, len(heads)), strict=True
+        ):
             outputs[h] = part
             gram = (part.T @ part) * roots[:, None] * roots
             largest[h] = singular[0] if len(heads) == 1 else np.sqrt(np.linalg.eigvalsh(gram)[-1])
-    return Balanced(np.concatenate(values), np.concatenate([outputs[h] for h in sorted(outputs)], axis=1), largest)
+    return Balanced(
+        np.concatenate(values),
+        np.concatenate([outputs[h] for h in sorted(outputs)], axis=1),
+        largest,
+    )

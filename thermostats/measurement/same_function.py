@@ -1,14 +1,16 @@
-"""How far two models are apart as functions, as far as weights can say: their distance in a canonical form.
+"""How far two models are apart as functions, as far as weights can say: their distance in a
+canonical form.
 
-Norm weights are folded into their readers; where norms subtract the mean, both sides of the stream are centred; it is
-scaled to an embedding of norm 1, and the second model's turned onto the first one's by Procrustes on what both ends of
-the model hold. Of attention W_O,h W_V,h counts, and qᵀk, pair by pair of rotary dimensions qᵀk and qᵀJk, that is q*k of
-q = q_1 + iq_2; where queries and keys are normed, each of them scaled to 1. Of a feed-forward layer its neurons, of
-gated and ReLU ones the product of both sides. Heads and neurons are matched; biases enter where they act.
+Norm weights are folded into their readers; where norms subtract the mean, both sides of the stream
+are centred; it is scaled to an embedding of norm 1, and the second model's turned onto the first
+one's by Procrustes on what both ends of the model hold. Of attention W_O,h W_V,h counts, and qᵀk,
+pair by pair of rotary dimensions qᵀk and qᵀJk, that is q*k of q = q_1 + iq_2; where queries and
+keys are normed, each of them scaled to 1. Of a feed-forward layer its neurons, of gated and ReLU
+ones the product of both sides. Heads and neurons are matched; biases enter where they act.
 
-Distance of a part: ‖Y − X‖_F / ‖X‖_F; of the models the root mean square over parts. 0 says that the functions are the
-same, anything else only how far the forms are apart. A product's difference is that of its factors by QR, so that small
-ones are exact. numpy and scipy alone.
+Distance of a part: ‖Y − X‖_F / ‖X‖_F; of the models the root mean square over parts. 0 says that
+the functions are the same, anything else only how far the forms are apart. A product's difference
+is that of its factors by QR, so that small ones are exact. numpy and scipy alone.
 """
 
 from __future__ import annotations
@@ -25,22 +27,52 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from thermostats.errors import UsageError
-from thermostats.measurement.checkpoint import geometry, open_checkpoint, query_to_kv_head, value_rows
+from thermostats.measurement.checkpoint import (
+    geometry,
+    open_checkpoint,
+    query_to_kv_head,
+    value_rows,
+)
 from thermostats.measurement.gauge import CAPS, ModelWeights, fold_norms, read_weights
 from thermostats.measurement.lookup import config_of
 from thermostats.measurement.model_row import POSITION_TABLES
 from thermostats.measurement.readings import subtracts_mean
 
 Array = NDArray[np.float64]
-CLASSES = ("llama", "mistral", "qwen2", "qwen3", "arcee", "gemma", "gpt2", "gpt_neox", "gpt_neox_sequential", "opt")
+CLASSES = (
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "arcee",
+    "gemma",
+    "gpt2",
+    "gpt_neox",
+    "gpt_neox_sequential",
+    "opt",
+)
 """Entries that have a canonical form."""
 DOWN = {"up_proj": "down_proj", "c_fc": "c_proj", "fc1": "fc2", "dense_h_to_4h": "dense_4h_to_h"}
 """Matrix into the neurons of a feed-forward layer → the one out of them."""
 POWERS = {"relu": 1, "relu2": 2}
 """Activations with f(cx) = c^p f(x) for c > 0."""
 NO_MATTER = (
-    *("tie_word_embeddings", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "architectures"),
-    *("use_cache", "initializer_range", "bos_token_id", "eos_token_id", "pad_token_id", "_attn_implementation"),
+    *(
+        "tie_word_embeddings",
+        "dtype",
+        "torch_dtype",
+        "transformers_version",
+        "_name_or_path",
+        "architectures",
+    ),
+    *(
+        "use_cache",
+        "initializer_range",
+        "bos_token_id",
+        "eos_token_id",
+        "pad_token_id",
+        "_attn_implementation",
+    ),
 )
 """Configuration keys that say nothing of the function."""
 MOST = 1_000_000_000
@@ -51,7 +83,8 @@ LEFT = 1e-9
 
 @dataclass(frozen=True)
 class Block:
-    """One block in its canonical form: rows of readers have their bias last; writes are over the embedding's norm."""
+    """One block in its canonical form: rows of readers have their bias last; writes are over the
+    embedding's norm."""
 
     q: Array
     """H × d_h × (d + 1)."""
@@ -74,7 +107,8 @@ class Block:
 
 @dataclass(frozen=True)
 class Form:
-    """A model in its canonical form; `embedding` (V × d), `positions` (n × d), `head` (V × (d + 1))."""
+    """A model in its canonical form; `embedding` (V × d), `positions` (n × d), `head` (V × (d +
+    1))."""
 
     weights: ModelWeights
     embedding: Array
@@ -97,16 +131,20 @@ class FunctionDistance:
         return f"distance as functions {self.distance:.3g}"
 
 
-def function_distance(first: str | Path | ModelWeights, second: str | Path | ModelWeights) -> FunctionDistance:
+def function_distance(
+    first: str | Path | ModelWeights, second: str | Path | ModelWeights
+) -> FunctionDistance:
     """Distance of two models as functions, from their folders or from weights at hand.
 
-    Raises UsageError for models of another class or shape, for classes without a canonical form, and for models too
-    large to be read whole.
+    Raises UsageError for models of another class or shape, for classes without a canonical form,
+    and for models too large to be read whole.
     """
     for each in (first, second):
         if not isinstance(each, ModelWeights):
             _check_size(Path(each))
-    pair = [each if isinstance(each, ModelWeights) else read_weights(each) for each in (first, second)]
+    pair = [
+        each if isinstance(each, ModelWeights) else read_weights(each) for each in (first, second)
+    ]
     _check(*pair)
     here, there = (form(weights) for weights in pair)
     there = turned(there, _rotation(here, there))
@@ -120,27 +158,37 @@ def function_distance(first: str | Path | ModelWeights, second: str | Path | Mod
 
 def form(weights: ModelWeights) -> Form:
     """The canonical form of one model; the stream is not yet turned onto another one's."""
-    entry, folded = weights.entry, fold_norms(weights)
+    entry = weights.entry
+    folded = fold_norms(weights)
     centred = subtracts_mean(entry, weights.config)
     embedding = _rows(folded.tensors[folded.name(entry.embedding)], centred=centred)
     name = next((n for n in folded.tensors if n.split(".")[-2] in POSITION_TABLES), "")
-    positions = _rows(folded.tensors[name], centred=centred) if name else np.zeros((0, embedding.shape[1]))
+    positions = (
+        _rows(folded.tensors[name], centred=centred) if name else np.zeros((0, embedding.shape[1]))
+    )
     if name:  # a vector may stand in either
         mean = embedding.mean(axis=0)
-        embedding, positions = embedding - mean, positions + mean
+        embedding = embedding - mean
+        positions = positions + mean
     size = float(np.linalg.norm(embedding))
     blocks = tuple(_block(folded, layer, size, centred=centred) for layer in weights.layers)
     rope = config_of(weights.config).get("rope_parameters") or {}
     d_head = geometry(entry, weights.config).d_head
     rotary = int(d_head * float(rope.get("partial_rotary_factor") or 1.0)) if rope else 0
-    return Form(weights, embedding / size, positions / size, _head(folded, centred=centred), blocks, rotary)
+    return Form(
+        weights, embedding / size, positions / size, _head(folded, centred=centred), blocks, rotary
+    )
 
 
 def turned(of: Form, R: Array) -> Form:
     """The form with its stream x turned to Rᵀx (d × d, orthogonal)."""
 
     def read(rows: Array) -> Array:
-        return np.concatenate([rows[..., :-1] @ R, rows[..., -1:]], axis=-1) if rows.shape[-1] else rows
+        return (
+            np.concatenate([rows[..., :-1] @ R, rows[..., -1:]], axis=-1)
+            if rows.shape[-1]
+            else rows
+        )
 
     blocks = tuple(
         replace(
@@ -151,14 +199,22 @@ def turned(of: Form, R: Array) -> Form:
         )
         for block in of.blocks
     )
-    return replace(of, embedding=of.embedding @ R, positions=of.positions @ R, head=read(of.head), blocks=blocks)
+    return replace(
+        of,
+        embedding=of.embedding @ R,
+        positions=of.positions @ R,
+        head=read(of.head),
+        blocks=blocks,
+    )
 
 
 def _check_size(folder: Path) -> None:
     numbers = sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
     if numbers > MOST:
         what = "the model is too large to be brought into its canonical form in memory"
-        raise UsageError(what, where=folder, got=f"{numbers / 1e9:.1f}e9 numbers", allowed=f"{MOST / 1e9:g}e9")
+        raise UsageError(
+            what, where=folder, got=f"{numbers / 1e9:.1f}e9 numbers", allowed=f"{MOST / 1e9:g}e9"
+        )
 
 
 def _check(first: ModelWeights, second: ModelWeights) -> None:
@@ -166,24 +222,35 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
     if names[0] != names[1] or names[0] not in CLASSES:
         what = "models of these classes have no canonical form in common"
         step = "their tensors as stored are compared by thermostats compare MODEL OTHER"
-        raise UsageError(what, got=" and ".join(names), allowed=f"one of {', '.join(CLASSES)} twice", next_step=step)
+        raise UsageError(
+            what,
+            got=" and ".join(names),
+            allowed=f"one of {', '.join(CLASSES)} twice",
+            next_step=step,
+        )
     shapes = [{name: x.shape for name, x in each.tensors.items()} for each in (first, second)]
-    apart = [name for name in shapes[0].keys() & shapes[1].keys() if shapes[0][name] != shapes[1][name]]
+    apart = [
+        name for name in shapes[0].keys() & shapes[1].keys() if shapes[0][name] != shapes[1][name]
+    ]
     if apart or geometry(first.entry, first.config) != geometry(second.entry, second.config):
         got = sorted(apart)[0] if apart else "other numbers of blocks or heads"
         raise UsageError("the models are not of one shape", got=got, allowed="models of one shape")
     config = config_of(first.config)
     if config.get("word_embed_proj_dim") not in (None, config.get("hidden_size")):
-        raise UsageError("a model whose embedding is projected has no canonical form", where=names[0])
+        raise UsageError(
+            "a model whose embedding is projected has no canonical form", where=names[0]
+        )
 
 
 def _other_switches(first: ModelWeights, second: ModelWeights) -> list[str]:
-    """Configuration values in which the models differ: with them one and the same weights are two functions."""
+    """Configuration values in which the models differ: with them one and the same weights are two
+    functions."""
     a, b = (config_of(each.config) for each in (first, second))
     apart = sorted(key for key in (a.keys() & b.keys()) - set(NO_MATTER) if a[key] != b[key])
-    return [f"the configurations differ in {', '.join(apart)}: not the same function, whatever the distance"] * bool(
-        apart
-    )
+    return [
+        f"the configurations differ in {', '.join(apart)}: not the same function, whatever the "
+        f"distance"
+    ] * bool(apart)
 
 
 def _rows(matrix: Array, *, centred: bool) -> Array:
@@ -191,8 +258,11 @@ def _rows(matrix: Array, *, centred: bool) -> Array:
     return matrix - matrix.mean(axis=-1, keepdims=True) if centred else matrix
 
 
-def _reader(folded: ModelWeights, name: str, norm: str, layer: int | None, *, centred: bool) -> Array:
-    """A matrix that reads the stream (outputs × d) and its bias as a last column, the norm's folded in."""
+def _reader(
+    folded: ModelWeights, name: str, norm: str, layer: int | None, *, centred: bool
+) -> Array:
+    """A matrix that reads the stream (outputs × d) and its bias as a last column, the norm's folded
+    in."""
     stored = name.removesuffix(".weight")
     matrix = folded.scaled_inputs(name, 1.0)
     of_head = layer is None
@@ -222,7 +292,11 @@ def _block(folded: ModelWeights, layer: int, size: float, *, centred: bool) -> B
     written = np.einsum("hdr,hr->d", o, v[of_query][..., -1]) + _rows(bias, centred=centred)
     gate, up, down, mlp_bias = _neurons(folded, layer, centred=centred)
     norms = [folded.name(f"{entry.attention}.{each}_norm", layer) for each in "qk"]
-    scales = np.stack([folded.tensors[n] + entry.unit_offset for n in norms]) if all(norms) else np.zeros((2, 0))
+    scales = (
+        np.stack([folded.tensors[n] + entry.unit_offset for n in norms])
+        if all(norms)
+        else np.zeros((2, 0))
+    )
     mlp = {"gate": gate, "up": up, "down": down / size, "mlp_written": mlp_bias / size}
     return Block(q=q, k=k, v=v[..., :-1], o=o, written=written, scales=scales, **mlp)
 
@@ -233,7 +307,9 @@ def _projections(folded: ModelWeights, layer: int, *, centred: bool) -> tuple[Ar
     value = folded.name(entry.value, layer)
     if entry.layout == "separate":
         names = [value.replace("v_proj", f"{each}_proj") for each in "qkv"]
-        parts = [_reader(folded, name, entry.attention_norm, layer, centred=centred) for name in names]
+        parts = [
+            _reader(folded, name, entry.attention_norm, layer, centred=centred) for name in names
+        ]
     else:
         fused = _reader(folded, value, entry.attention_norm, layer, centred=centred)
         rows = np.arange(len(fused))
@@ -241,17 +317,25 @@ def _projections(folded: ModelWeights, layer: int, *, centred: bool) -> tuple[Ar
             parts = np.split(fused, [g.n_heads * g.d_head, (g.n_heads + g.n_kv_heads) * g.d_head])
         else:
             groups = rows.reshape(g.n_kv_heads, -1, g.d_head)
-            parts = [fused[each.ravel()] for each in (groups[:, :-2], groups[:, -2], value_rows(entry, folded.config))]
+            parts = [
+                fused[each.ravel()]
+                for each in (groups[:, :-2], groups[:, -2], value_rows(entry, folded.config))
+            ]
     q, k, v = (part.reshape(-1, g.d_head, part.shape[-1]) for part in parts)
     return q, k, v
 
 
-def _neurons(folded: ModelWeights, layer: int, *, centred: bool) -> tuple[Array, Array, Array, Array]:
-    """Gate and up (n × (d + 1)), down (n × d) and the bias of a feed-forward layer; |up| = 1 where it may."""
-    entry, start = folded.entry, folded.start(layer)
+def _neurons(
+    folded: ModelWeights, layer: int, *, centred: bool
+) -> tuple[Array, Array, Array, Array]:
+    """Gate and up (n × (d + 1)), down (n × d) and the bias of a feed-forward layer; |up| = 1 where
+    it may."""
+    entry = folded.entry
+    start = folded.start(layer)
     place = f"{entry.mlp}." if entry.name != "opt" else ""
     into = next(name for name in DOWN if f"{start}{place}{name}.weight" in folded.tensors)
-    gate_name, norm = f"{start}{place}gate_proj.weight", entry.mlp_norm
+    gate_name = f"{start}{place}gate_proj.weight"
+    norm = entry.mlp_norm
     up = _reader(folded, f"{start}{place}{into}.weight", norm, layer, centred=centred)
     gate = np.zeros((len(up), 0))
     if gate_name in folded.tensors:
@@ -273,7 +357,11 @@ def _rotation(first: Form, second: Form) -> Array:
     """The orthogonal R that brings the second model's ends nearest to the first one's."""
     pairs = [(first.embedding, second.embedding), (first.positions, second.positions)]
     pairs.append((first.head[:, :-1], second.head[:, :-1]))
-    products = [y.T @ x / max(float(np.linalg.norm(x)) ** 2, np.finfo(np.float64).tiny) for x, y in pairs if x.size]
+    products = [
+        y.T @ x / max(float(np.linalg.norm(x)) ** 2, np.finfo(np.float64).tiny)
+        for x, y in pairs
+        if x.size
+    ]
     left, _, right = np.linalg.svd(np.sum(products, axis=0))
     R: Array = left @ right
     return R
@@ -300,18 +388,24 @@ def _of_block(a: Block, b: Block, of: Form) -> list[tuple[str, float]]:
     size_ov = np.array([_ov(a, None, of_query, h, h) for h in range(len(order))])
     qk = np.array([_qk(a, b, of, of_query, h, other) for h, other in enumerate(order)])
     size_qk = np.array([_qk(a, None, of, of_query, h, h) for h in range(len(order))])
-    bias, size_bias = float(np.square(b.written - a.written).sum()), float(np.square(a.written).sum())
+    bias = float(np.square(b.written - a.written).sum())
+    size_bias = float(np.square(a.written).sum())
     mine, theirs = _matched_neurons(a, b)
-    mlp, size_mlp = float(np.square(b.mlp_written - a.mlp_written).sum()), float(np.square(a.mlp_written).sum())
+    mlp = float(np.square(b.mlp_written - a.mlp_written).sum())
+    size_mlp = float(np.square(a.mlp_written).sum())
     return [
         ("attention writes", _ratio(ov.sum() + bias, size_ov.sum() + size_bias)),
         ("attention pattern", _ratio(qk.sum(), size_qk.sum())),
-        ("feed-forward layer", _ratio(np.square(theirs - mine).sum() + mlp, np.square(mine).sum() + size_mlp)),
+        (
+            "feed-forward layer",
+            _ratio(np.square(theirs - mine).sum() + mlp, np.square(mine).sum() + size_mlp),
+        ),
     ]
 
 
 def _features(block: Block) -> Array:
-    """Both sides of every neuron, one a row; up and down share their size evenly where one may move into the other."""
+    """Both sides of every neuron, one a row; up and down share their size evenly where one may move
+    into the other."""
     size = np.linalg.norm(block.down, axis=1, keepdims=True)
     free = bool(block.gate.shape[1]) or np.allclose(np.linalg.norm(block.up, axis=1), 1.0)
     share = np.sqrt(size) if free else np.ones_like(size)
@@ -320,17 +414,22 @@ def _features(block: Block) -> Array:
 
 
 def _matched_neurons(a: Block, b: Block) -> tuple[Array, Array]:
-    """What counts of the neurons of a, and of those of b in the order and with the signs that bring them nearest.
+    """What counts of the neurons of a, and of those of b in the order and with the signs that bring
+    them nearest.
 
     Of a gated neuron up and down may both change their sign.
     """
-    mine, theirs, gated = _features(a), _features(b), bool(a.gate.shape[1])
+    mine = _features(a)
+    theirs = _features(b)
+    gated = bool(a.gate.shape[1])
 
     def put(order: NDArray[np.int64]) -> tuple[Array, Array]:
         sides = theirs[order]
         if gated:
             sides = sides * np.where((mine * sides).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
-        return np.concatenate([a.gate, mine], axis=1), np.concatenate([b.gate[order], sides], axis=1)
+        return np.concatenate([a.gate, mine], axis=1), np.concatenate(
+            [b.gate[order], sides], axis=1
+        )
 
     first, second = put(np.arange(len(mine)))
     if _relative(first, second) < LEFT:
@@ -352,8 +451,10 @@ def _matched_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) ->
 
     if max(cost(h, h) for h in range(H)) < LEFT**2:
         return list(range(H))
-    K, groups = int(of_query.max()) + 1, [np.flatnonzero(of_query == k) for k in range(int(of_query.max()) + 1)]
-    costs, inner = np.zeros((K, K)), dict[tuple[int, int], NDArray[np.int64]]()
+    K = int(of_query.max()) + 1
+    groups = [np.flatnonzero(of_query == k) for k in range(int(of_query.max()) + 1)]
+    costs = np.zeros((K, K))
+    inner = dict[tuple[int, int], NDArray[np.int64]]()
     for k in range(K):
         for other in range(K):
             table = np.array([[cost(int(h), int(g)) for g in groups[other]] for h in groups[k]])
@@ -372,7 +473,9 @@ def _ov(a: Block, b: Block | None, of_query: NDArray[np.int64], h: int, other: i
     return _apart(first, None if b is None else (b.o[other], b.v[of_query[other]]))
 
 
-def _qk(a: Block, b: Block | None, of: Form, of_query: NDArray[np.int64], h: int, other: int) -> float:
+def _qk(
+    a: Block, b: Block | None, of: Form, of_query: NDArray[np.int64], h: int, other: int
+) -> float:
     """The same of how two heads attend."""
     mine = a.q[h], a.k[of_query[h]]
     theirs = None if b is None else (b.q[other], b.k[of_query[other]])
@@ -388,7 +491,8 @@ def _qk(a: Block, b: Block | None, of: Form, of_query: NDArray[np.int64], h: int
 
 
 def _normed(qk: tuple[Array, Array], scales: Array) -> Array:
-    """Queries and keys that are normed: each of size 1, and the sizes of their norms' weights in those of the keys."""
+    """Queries and keys that are normed: each of size 1, and the sizes of their norms' weights in
+    those of the keys."""
     q, k = (each / np.linalg.norm(each) for each in qk)
     size = float(np.linalg.norm(scales[0]))
     return np.concatenate([q.ravel(), k.ravel(), scales[0] / size, scales[1] * size])
@@ -402,7 +506,8 @@ def _pairs(qk: tuple[Array, Array], rotary: int) -> tuple[Any, Any]:
 
 
 def _rest(qk: tuple[Array, Array], rotary: int) -> tuple[Array, Array]:
-    """Of dimensions that are not turned qᵀk without the keys' bias, which adds the same to every key."""
+    """Of dimensions that are not turned qᵀk without the keys' bias, which adds the same to every
+    key."""
     return qk[0][rotary:].T, qk[1][rotary:, :-1]
 
 
@@ -410,7 +515,8 @@ def _apart(first: Sequence[Any], second: Sequence[Any] | None) -> float:
     """‖A'B' − AB‖_F² of factors (… × m × r) and (… × r × n), summed; without the second ‖AB‖_F²."""
     left, right = first
     if second is not None:
-        left, right = np.concatenate([second[0], -left], axis=-1), np.concatenate([second[1], right], axis=-2)
+        left = np.concatenate([second[0], -left], axis=-1)
+        right = np.concatenate([second[1], right], axis=-2)
     r_left, r_right = (np.asarray(np.linalg.qr(each, mode="r")) for each in (left, right.mT))
     core = r_left @ r_right.mT
     return float(np.square(np.abs(core)).sum())

@@ -1,4 +1,5 @@
-"""One model to rows: the runs that its plan lacks are measured, and the tables of each run are joined whole."""
+"""One model to rows: the runs that its plan lacks are measured, and the tables of each run are
+joined whole."""
 
 from __future__ import annotations
 
@@ -22,7 +23,13 @@ from thermostats.errors import DataError
 from thermostats.measurement import spectra
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.lookup import lookup
-from thermostats.measurement.plan import MeasurementPlan, PlannedRun, missing_tables, plan, recorded_rows
+from thermostats.measurement.plan import (
+    MeasurementPlan,
+    PlannedRun,
+    missing_tables,
+    plan,
+    recorded_rows,
+)
 from thermostats.measurement.prompts import processed
 from thermostats.measurement.sheaf import transitions
 from thermostats.measurement.spec import AGAIN, Outcome, RunSpec, failed
@@ -34,7 +41,8 @@ from thermostats.tables.register import describe_unproven
 
 
 class ProgressLines:
-    """Progress as lines: one where a part of a model begins, then one at most every so many seconds."""
+    """Progress as lines: one where a part of a model begins, then one at most every so many
+    seconds."""
 
     def __init__(self, every: float = 30.0) -> None:
         self.every = every
@@ -63,7 +71,11 @@ class ProgressLines:
             "skipped": "every run is finished",
             "failed": outcome.problem.reason,
         }
-        model = outcome.model if outcome.revision in ("", "main") else f"{outcome.model}@{outcome.revision}"
+        model = (
+            outcome.model
+            if outcome.revision in ("", "main")
+            else f"{outcome.model}@{outcome.revision}"
+        )
         self.show(f"[{number}/{total}] {model} {outcome.status}: {more[outcome.status]}")
         if outcome.differences:
             self.show(f"{model}: {outcome.differences}")
@@ -76,7 +88,12 @@ class Bars(ProgressLines):
     """One bar per part that is being measured."""
 
     def __init__(self) -> None:
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+        )
         self.bars: Progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self.tasks: dict[str, tuple[str, Any]] = {}
 
@@ -111,25 +128,36 @@ PartProgress = Callable[[str, int, int], None]
 
 
 def take_answers(planned: MeasurementPlan, data: Path) -> None:
-    """Write what a spec says of what is in the tables: the lab where none is named, and older runs as of this model."""
+    """Write what a spec says of what is in the tables: the lab where none is named, and older runs
+    as of this model."""
     if planned.confirmed:
         confirm(planned.confirmed, planned.sha, data)
-    if planned.spec.older == AGAIN and len(recorded_rows(planned.model["model_id"], planned.model["revision"], data)):
+    if planned.spec.older == AGAIN and len(
+        recorded_rows(planned.model["model_id"], planned.model["revision"], data)
+    ):
         join(_table("models", planned.model), data=data, replace=True)
-    model, lab = planned.model["model_id"], planned.spec.heritage
+    model = planned.model["model_id"]
+    lab = planned.spec.heritage
     recorded = recorded_rows(model, planned.model["revision"], data)
     if lab and len(recorded) and not recorded["heritage"].iloc[0]:
         set_facts(model, {"heritage": lab}, revision=planned.model["revision"], data=data)
 
 
-def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: OnProgress | None = None) -> Outcome:
-    """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is raised."""
+def measure_one(
+    spec: RunSpec, data: Path, attempt: int = 1, progress: OnProgress | None = None
+) -> Outcome:
+    """Measure what is lacking of one spec into a data folder, whatever engine runs it; no fault is
+    raised."""
     planned = None
     try:
         write_state(data, spec, spec_states.RUNNING, attempt=attempt)
         planned = plan(spec, data)
         take_answers(planned, data)
-        outcome = planned.outcome("skipped") if planned.finished else measure_plan(planned, data, progress)
+        outcome = (
+            planned.outcome("skipped")
+            if planned.finished
+            else measure_plan(planned, data, progress)
+        )
     except Exception as error:  # one model's fault must not take the others with it
         outcome = failed(spec, error)
         finished, sentence = ((), "") if planned is None else complete_runs(planned, data)
@@ -144,15 +172,19 @@ def measure_one(spec: RunSpec, data: Path, attempt: int = 1, progress: OnProgres
 
 
 def complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str, ...], str]:
-    """Runs of a plan that are whole in the data folder, and the sentence that names them; none are empty."""
+    """Runs of a plan that are whole in the data folder, and the sentence that names them; none are
+    empty."""
     runs = [(run.run["run_id"], run) for run in planned.runs]
     complete = {name: run.kind for name, run in runs if not missing_tables(run.tables, name, data)}
     names = ", ".join(f"{kind} ({name})" for name, kind in complete.items())
     return tuple(complete), f"Stored: {names}." if complete else ""
 
 
-def measure_plan(planned: MeasurementPlan, data: Path, progress: OnProgress | None = None) -> Outcome:
-    """Measure what a plan lacks and join it into the data folder, run by run; a finished run survives what follows.
+def measure_plan(
+    planned: MeasurementPlan, data: Path, progress: OnProgress | None = None
+) -> Outcome:
+    """Measure what a plan lacks and join it into the data folder, run by run; a finished run
+    survives what follows.
 
     Raises ThermostatsError where a run cannot be measured; runs before it are kept.
     """
@@ -166,7 +198,9 @@ def measure_plan(planned: MeasurementPlan, data: Path, progress: OnProgress | No
         if not run.tables:
             continue
         tick = perf_counter()
-        frames = MEASURE[run.kind](planned, run, None if progress is None else partial(progress, label))
+        frames = MEASURE[run.kind](
+            planned, run, None if progress is None else partial(progress, label)
+        )
         apart = [*planned.differences, *frames.pop("differences", ())]
         facts = {
             "special_tokens": str(frames.pop("special_tokens", "")),
@@ -185,15 +219,24 @@ def measure_plan(planned: MeasurementPlan, data: Path, progress: OnProgress | No
 
 
 def _tables(
-    planned: MeasurementPlan, run: PlannedRun, facts: Mapping[str, Any], frames: Mapping[str, pd.DataFrame], data: Path
+    planned: MeasurementPlan,
+    run: PlannedRun,
+    facts: Mapping[str, Any],
+    frames: Mapping[str, pd.DataFrame],
+    data: Path,
 ) -> list[pd.DataFrame]:
-    """The frames of a run and its row, after the model's row and the prompts where the data folder lacks them."""
+    """The frames of a run and its row, after the model's row and the prompts where the data folder
+    lacks them."""
     recorded = recorded_rows(planned.model["model_id"], planned.model["revision"], data)
     tables = [] if len(recorded) else [_table("models", planned.model)]
     if run.run["prompt_set"] not in {"", *store.load("prompts", data)["prompt_set"]}:
         tables.append(planned.prompts)
     tables.append(_table("runs", {**run.run, **facts}))
-    return tables + [frame.assign(run_id=run.run["run_id"]) for name, frame in frames.items() if name in run.tables]
+    return tables + [
+        frame.assign(run_id=run.run["run_id"])
+        for name, frame in frames.items()
+        if name in run.tables
+    ]
 
 
 def measure_quietly(spec: RunSpec, data: str, attempt: int) -> Outcome:
@@ -206,40 +249,64 @@ def _table(name: str, row: dict[str, Any]) -> pd.DataFrame:
     return store.validate(pd.DataFrame([row]), name)
 
 
-def _weights(planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None) -> dict[str, Any]:
+def _weights(
+    planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None
+) -> dict[str, Any]:
     if progress is not None:
         progress("weights", 0, 1)
     folder, reads = planned.folder.path, planned.folder.reads
     config = spectra.read_config(folder, reads)
     values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
-    rows = [{"prompt_id": "", "estimand": name, "value": value, "missing": ""} for name, value in values.items()]
+    rows = [
+        {"prompt_id": "", "estimand": name, "value": value, "missing": ""}
+        for name, value in values.items()
+    ]
     summaries = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
     return {"weights": spectra.weights(folder, reads=reads), "summaries": summaries}
 
 
-def _residual(planned: MeasurementPlan, run: PlannedRun, progress: PartProgress | None) -> dict[str, Any]:
-    from thermostats.measurement.gains import measure_gains  # noqa: PLC0415 - torch is loaded only where it is needed
-    from thermostats.measurement.proof import check_proof, proved, without_unproven  # noqa: PLC0415 - as above
+def _residual(
+    planned: MeasurementPlan, run: PlannedRun, progress: PartProgress | None
+) -> dict[str, Any]:
+    from thermostats.measurement.gains import measure_gains  # noqa: PLC0415
+    from thermostats.measurement.proof import check_proof, proved, without_unproven  # noqa: PLC0415
 
     loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
     proof = check_proof(loaded.decoder, needed=("stream",))
-    decode = (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
-    measure, alone = partial(measure_gains, loaded.decoder), {"token_budget": 1, "packed": False}
-    measured, again = proved(measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone)
+    decode = (
+        (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
+    )
+    measure = partial(measure_gains, loaded.decoder)
+    alone = {"token_budget": 1, "packed": False}
+    measured, again = proved(
+        measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone
+    )
     measured = without_unproven(measured, proof)
-    frames = {"layers": measured.layers, "summaries": measured.summaries, **_proven(provenance, proof, again)}
+    frames = {
+        "layers": measured.layers,
+        "summaries": measured.summaries,
+        **_proven(provenance, proof, again),
+    }
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
-def _attention(planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None) -> dict[str, Any]:
-    from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415 - as above
-    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415 - as above
+def _attention(
+    planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None
+) -> dict[str, Any]:
+    from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415
+    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415
 
     loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
     proof = check_proof(loaded.decoder, needed=("value",))
     measure = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
-    rows, again = proved(measure, loaded.decoder, tokens, options=options, alone={"token_budget": 1})
-    return {"attention": rows, "transitions": transitions(rows), **_proven(provenance, proof, again)}
+    rows, again = proved(
+        measure, loaded.decoder, tokens, options=options, alone={"token_budget": 1}
+    )
+    return {
+        "attention": rows,
+        "transitions": transitions(rows),
+        **_proven(provenance, proof, again),
+    }
 
 
 MEASURE: dict[str, Callable[[MeasurementPlan, PlannedRun, PartProgress | None], dict[str, Any]]] = {
@@ -252,17 +319,26 @@ MEASURE: dict[str, Callable[[MeasurementPlan, PlannedRun, PartProgress | None], 
 def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any]:
     """What `runs` says of a model and its proof; what failed stands among the differences."""
     said = " ".join(filter(None, (str(proof), again, provenance["unproven"])))
-    return {**provenance, "proof": said, "differences": [*provenance["differences"], *proof.reasons]}
+    return {
+        **provenance,
+        "proof": said,
+        "differences": [*provenance["differences"], *proof.reasons],
+    }
 
 
-def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartProgress | None) -> tuple[Any, ...]:
-    """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of both."""
-    from thermostats.measurement.batching import tokenise  # noqa: PLC0415 - as above
-    from thermostats.measurement.class_facts import check_loaded, differing, facts_of  # noqa: PLC0415 - as above
-    from thermostats.measurement.loading import load  # noqa: PLC0415 - as above
+def _loaded(
+    planned: MeasurementPlan, attention: str, part: str, progress: PartProgress | None
+) -> tuple[Any, ...]:
+    """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of
+    both."""
+    from thermostats.measurement.batching import tokenise  # noqa: PLC0415
+    from thermostats.measurement.class_facts import check_loaded, differing, facts_of  # noqa: PLC0415
+    from thermostats.measurement.loading import load  # noqa: PLC0415
 
     spec = planned.spec
-    options = {name: getattr(spec, name) for name in ("dtype", "device", "device_map", "trust_remote_code")}
+    options = {
+        name: getattr(spec, name) for name in ("dtype", "device", "device_map", "trust_remote_code")
+    }
     loaded = load(planned.folder, attention=attention, **options)
     config = spectra.read_config(planned.folder.path, planned.folder.reads)
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
@@ -270,7 +346,10 @@ def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartP
     differences = differing(planned.model, facts, "of the loaded model")
     unproven = describe_unproven(loaded.decoder.entry.name)
     provenance = {"device": loaded.device, "differences": differences, "unproven": unproven}
-    passes = {"token_budget": spec.token_budget, "progress": None if progress is None else partial(progress, part)}
+    passes = {
+        "token_budget": spec.token_budget,
+        "progress": None if progress is None else partial(progress, part),
+    }
     if loaded.decoder.entry.reads == "image":
         folder = Path(spec.prompts) if Path(spec.prompts).is_dir() else None
         images = processed(loaded.tokenizer, planned.prompts.itertuples(), folder)
@@ -282,19 +361,29 @@ def _loaded(planned: MeasurementPlan, attention: str, part: str, progress: PartP
 
 def spec_id(spec: RunSpec) -> str:
     """Name of a spec's state: 16 hexadecimal digits of the SHA-256 of what is measured."""
-    parts = (spec.model, spec.name, spec.source, spec.revision, spec.dtype, spec.prompts, *sorted(spec.what))
+    parts = (
+        spec.model,
+        spec.name,
+        spec.source,
+        spec.revision,
+        spec.dtype,
+        spec.prompts,
+        *sorted(spec.what),
+    )
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt: int = 1) -> None:
     """Write down that a spec waits, runs or failed."""
-    written = spec_states.SpecState(spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt)
+    written = spec_states.SpecState(
+        spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt
+    )
     spec_states.write(data, spec_id(spec), written)
 
 
 def quiet() -> None:
     """No bars and no warnings of transformers in this process; what matters becomes an outcome."""
-    import transformers  # noqa: PLC0415 - loaded only where something is measured
+    import transformers  # noqa: PLC0415
 
     logging: Any = transformers.utils.logging
     logging.disable_progress_bar()

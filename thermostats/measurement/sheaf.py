@@ -1,4 +1,5 @@
-"""Measures of the sheaf Laplacian of attention weights, rows of the table `attention`, and the identities behind them.
+"""Measures of the sheaf Laplacian of attention weights, rows of the table `attention`, and the
+identities behind them.
 
 Of arrays alone: nothing here needs torch, so that claims may ask it.
 """
@@ -21,7 +22,7 @@ MEASURES = (
     *("entropy", "distance", "operator_norm", "contraction_ratio"),
 )
 OF_EDGES = ("graph_lambda2", "laplacian_min", "laplacian_max", "contraction_ratio")
-ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105 - a sentence, no password
+ONE_TOKEN = "one token: the graph has no edges"  # noqa: S105
 NOT_FINITE = "attention or W_V is not finite"
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -44,9 +45,11 @@ class ValueSpectra:
 
 
 def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
-    """Spectra of W_V^h from its Gram matrices W_V^h W_V^hᵀ in float64; `heads` has shape (H, d_h, d).
+    """Spectra of W_V^h from its Gram matrices W_V^h W_V^hᵀ in float64; `heads` has shape (H, d_h,
+    d).
 
-    Values under max(d_h, d)·ε·σ_max² are zeros of a rank-deficient head that rounding has blurred, and set to zero.
+    Values under max(d_h, d)·ε·σ_max² are zeros of a rank-deficient head that rounding has blurred,
+    and set to zero.
     """
     if not np.isfinite(heads).all():
         return ValueSpectra(np.full(heads.shape[:2], np.nan))
@@ -59,24 +62,32 @@ def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
 def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, Floats]:
     """Every measure of the table `attention` per head, each of shape (H,).
 
-    `attention` has shape (H, n, n), row i the weights with which token i attends. Edges are all pairs of tokens, and
-    the operator norm of edge {i, j} is √(A_ij + A_ji)·‖W_V^h‖₂, one term of which is zero under causal masking.
-    Entropy (nat) and distance (tokens) are means over rows, each row scaled to sum 1 as attention sinks take a share.
-    With one token, what needs an edge is NaN.
+    `attention` has shape (H, n, n), row i the weights with which token i attends. Edges are all
+    pairs of tokens, and the operator norm of edge {i, j} is √(A_ij + A_ji)·‖W_V^h‖₂, one term of
+    which is zero under causal masking. Entropy (nat) and distance (tokens) are means over rows,
+    each row scaled to sum 1 as attention sinks take a share. With one token, what needs an edge is
+    NaN.
     """
     A = np.asarray(attention, np.float64)
     n = A.shape[1]
-    sums, diagonal = A.sum(axis=(1, 2)), A.trace(axis1=1, axis2=2)
-    measured = {"trace": (sums - diagonal) * spectra.frobenius_squared, "self_attention": diagonal / n}
+    sums = A.sum(axis=(1, 2))
+    diagonal = A.trace(axis1=1, axis2=2)
+    measured = {
+        "trace": (sums - diagonal) * spectra.frobenius_squared,
+        "self_attention": diagonal / n,
+    }
     measured["entropy"], measured["distance"] = _entropy_and_distance(A)
     if n > 1:
         graph = np.asarray(np.linalg.eigvalsh(graph_laplacian(A)), np.float64)
         edges = np.tril_indices(n, -1)
         measured |= {
             "graph_lambda2": np.maximum(graph[:, 1], 0.0),
-            "laplacian_min": _smallest_positive(graph, n * EPSILON) * _smallest_positive(spectra.squared, 0.0),
+            "laplacian_min": _smallest_positive(graph, n * EPSILON)
+            * _smallest_positive(spectra.squared, 0.0),
             "laplacian_max": graph[:, -1] * spectra.squared.max(axis=1, initial=0.0),
-            "contraction_ratio": np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]].mean(axis=1),
+            "contraction_ratio": np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]].mean(
+                axis=1
+            ),
         }
     else:
         measured |= dict.fromkeys(OF_EDGES, np.full(A.shape[0], np.nan))
@@ -95,13 +106,20 @@ def graph_laplacian(attention: Floats) -> Floats:
 
 
 def layer_rows(
-    attention: NDArray[Any], spectra: ValueSpectra, published: ValueSpectra, *, layer: int, prompt_id: str
+    attention: NDArray[Any],
+    spectra: ValueSpectra,
+    published: ValueSpectra,
+    *,
+    layer: int,
+    prompt_id: str,
 ) -> list[Row]:
-    """Rows of the table `attention`, without run_id, of one layer and prompt: per head, all heads, published variants.
+    """Rows of the table `attention`, without run_id, of one layer and prompt: per head, all heads,
+    published variants.
 
-    All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per head, so traces
-    add and the extreme eigenvalues are the extremes over heads; every other measure is the mean over heads.
-    `published` are the spectra of W_V as the study cut it, for the variants `first_head` and `multi_head`.
+    All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per
+    head, so traces add and the extreme eigenvalues are the extremes over heads; every other measure
+    is the mean over heads. `published` are the spectra of W_V as the study cut it, for the variants
+    `first_head` and `multi_head`.
     """
     A = np.asarray(attention, np.float64)
     row = partial(_row, layer, prompt_id)
@@ -110,7 +128,10 @@ def layer_rows(
         return [row(label, "exact", {}, NOT_FINITE) for label in (*(str(h + 1) for h in heads), "")]
     measured = head_measures(A, spectra)
     missing = ONE_TOKEN if A.shape[1] == 1 else ""
-    rows = [row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing) for h in heads]
+    rows = [
+        row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing)
+        for h in heads
+    ]
     rows.append(row("", "exact", _all_heads(measured), missing))
     traces = {
         "printed_factor": printed_factor_trace(A, spectra),
@@ -139,7 +160,8 @@ def multi_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
 
 
 def printed_factor_trace(attention: Floats, spectra: ValueSpectra) -> float:
-    """As printed in the preprint's equation 4: Σ_h (Σ A^h − n)·‖W_V^h‖_F², zero but for rounding under a softmax."""
+    """As printed in the preprint's equation 4: Σ_h (Σ A^h − n)·‖W_V^h‖_F², zero but for rounding
+    under a softmax."""
     factors = attention.sum(axis=(1, 2)) - attention.shape[1]
     return float(factors @ spectra.frobenius_squared)
 
@@ -153,20 +175,28 @@ def _all_heads(measured: dict[str, Floats]) -> dict[str, float]:
     return together
 
 
-def _row(layer: int, prompt_id: str, head: str, variant: str, values: dict[str, float], missing: str) -> Row:
+def _row(
+    layer: int, prompt_id: str, head: str, variant: str, values: dict[str, float], missing: str
+) -> Row:
     key = {"layer": layer, "head": head, "prompt_id": prompt_id, "variant": variant}
-    return {**key, **{name: values.get(name, float("nan")) for name in MEASURES}, "missing": missing}
+    return {
+        **key,
+        **{name: values.get(name, float("nan")) for name in MEASURES},
+        "missing": missing,
+    }
 
 
 def _smallest_positive(values: Floats, relative: float) -> Floats:
-    """Smallest entry of each row above `relative` times the row's largest; NaN where there is none."""
+    """Smallest entry of each row above `relative` times the row's largest; NaN where there is
+    none."""
     floor = np.maximum(relative * values.max(axis=1, initial=0.0), 0.0)
     smallest = np.where(values > floor[:, None], values, np.inf).min(axis=1, initial=np.inf)
     return np.where(np.isfinite(smallest), smallest, np.nan)
 
 
 def _entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
-    sums, index = A.sum(axis=2, keepdims=True), np.arange(A.shape[1])
+    sums = A.sum(axis=2, keepdims=True)
+    index = np.arange(A.shape[1])
     rows = np.divide(A, sums, out=np.zeros_like(A), where=sums > 0)
     logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
     apart = np.abs(index[:, None] - index[None, :])
@@ -174,9 +204,11 @@ def _entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
 
 
 def dense_operator(A: Floats, W: Floats) -> Floats:
-    """δᵀδ, H·n·d squared, on the stalks of all heads, of attention A (H × n × n) and value maps W (H × d_h × d).
+    """δᵀδ, H·n·d squared, on the stalks of all heads, of attention A (H × n × n) and value maps W
+    (H × d_h × d).
 
-    δ maps a token's stalk of head h to √w_ij (W^h x_i − W^h x_j) on edge {i, j}, w_ij = (A_ij + A_ji)/2.
+    δ maps a token's stalk of head h to √w_ij (W^h x_i − W^h x_j) on edge {i, j}, w_ij = (A_ij +
+    A_ji)/2.
     """
     (H, n, _), (_, d_h, d) = A.shape, W.shape
     rows = []
@@ -191,24 +223,30 @@ def dense_operator(A: Floats, W: Floats) -> Floats:
 
 
 def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int) -> pd.DataFrame:
-    """Relative residual of every identity against the dense operator on one random example a size (n, H, d_h, d).
+    """Relative residual of every identity against the dense operator on one random example a size
+    (n, H, d_h, d).
 
-    Tr(L_F) = (Σ A − tr A)·‖W_V‖_F² for one head; the Laplacian of H heads is block-diagonal, so that traces add.
+    Tr(L_F) = (Σ A − tr A)·‖W_V‖_F² for one head; the Laplacian of H heads is block-diagonal, so
+    that traces add.
     """
-    rng, rows = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    rows = []
     for n, H, d_h, d in sizes:
         A = np.tril(rng.exponential(size=(H, n, n)))
         A /= A.sum(axis=2, keepdims=True)
         W = rng.normal(size=(H, d_h, d))
-        dense, spectra = dense_operator(A, W), value_spectra(W)
-        total, by_formula = np.trace(dense), head_measures(A, spectra)["trace"]
+        dense = dense_operator(A, W)
+        spectra = value_spectra(W)
+        total = np.trace(dense)
+        by_formula = head_measures(A, spectra)["trace"]
         inside = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
         traces = np.diag(dense).reshape(H, -1).sum(axis=1)
         rows.append(
             {
                 **{"n": n, "H": H, "d_h": d_h, "d": d},
                 "trace_of_the_dense_operator": total,
-                "outside_the_blocks": np.abs(np.where(inside, 0.0, dense)).max() / np.abs(dense).max(),
+                "outside_the_blocks": np.abs(np.where(inside, 0.0, dense)).max()
+                / np.abs(dense).max(),
                 "trace_by_formula": np.abs(by_formula / traces - 1).max(),
                 "trace_as_printed": abs(printed_factor_trace(A, spectra) / total - 1),
                 "traces_add": abs(by_formula.sum() / total - 1),
@@ -221,12 +259,14 @@ Curve = NDArray[np.float64]
 
 
 def max_abs_gradient(curve: Curve) -> int | None:
-    """argmax_l |dT/dl|, central differences, one-sided at both ends; the first where several are equal. 1-based."""
+    """argmax_l |dT/dl|, central differences, one-sided at both ends; the first where several are
+    equal. 1-based."""
     return int(np.abs(np.gradient(curve)).argmax()) + 1 if curve.size > 1 else None
 
 
 def first_sign_change(curve: Curve) -> int | None:
-    """First layer at which the curve stops rising and next falls, the first of a flat top; None if it never does."""
+    """First layer at which the curve stops rising and next falls, the first of a flat top; None if
+    it never does."""
     difference = np.diff(curve)
     moves = np.flatnonzero(difference)
     turns = np.flatnonzero((difference[moves][:-1] > 0) & (difference[moves][1:] < 0))
@@ -244,14 +284,23 @@ def minimum(curve: Curve) -> int | None:
 
 
 CURVES: dict[str, tuple[str, dict[str, Callable[[Curve], int | None]]]] = {
-    "": ("trace", {"max_abs_gradient": max_abs_gradient, "first_sign_change": first_sign_change, "peak": peak}),
+    "": (
+        "trace",
+        {
+            "max_abs_gradient": max_abs_gradient,
+            "first_sign_change": first_sign_change,
+            "peak": peak,
+        },
+    ),
     "spectral_gap": ("laplacian_min", {"max_spectral_gap": peak}),
     "lambda2": ("graph_lambda2", {"max_lambda2": peak}),
     "contraction_ratio": ("contraction_ratio", {"minimum": minimum}),
 }
-"""Trace variant → the column of `attention` it is read from and its definitions; empty: the variant of the row.
+"""Trace variant → the column of `attention` it is read from and its definitions; empty: the variant
+of the row.
 
-The spectral gap of the sheaf Laplacian is its smallest non-zero eigenvalue, as its kernel is never empty.
+The spectral gap of the sheaf Laplacian is its smallest non-zero eigenvalue, as its kernel is never
+empty.
 """
 UNTURNED = "the curve does not turn from rising to falling"
 SHORT = "a single layer has no gradient"
@@ -259,23 +308,41 @@ INCOMPLETE = "a layer of the curve is missing"
 
 
 def transitions(attention: pd.DataFrame) -> pd.DataFrame:
-    """L* of every prompt under every definition, from a run's rows of the table `attention` over all heads.
+    """L* of every prompt under every definition, from a run's rows of the table `attention` over
+    all heads.
 
     One row per prompt and definition, as the table `transitions`.
     """
     rows = []
-    for (prompt_id, variant), group in attention[attention["head"] == ""].groupby(["prompt_id", "variant"], sort=True):
+    for (prompt_id, variant), group in attention[attention["head"] == ""].groupby(
+        ["prompt_id", "variant"], sort=True
+    ):
         ordered = group.sort_values("layer")
         for curve_name, (column, definitions) in CURVES.items():
             if curve_name and variant != "exact":
                 continue
             values = ordered[column].to_numpy(dtype=np.float64)
-            complete = bool(np.isfinite(values).all()) and ordered["layer"].tolist() == list(range(1, len(ordered) + 1))
+            complete = bool(np.isfinite(values).all()) and ordered["layer"].tolist() == list(
+                range(1, len(ordered) + 1)
+            )
             for definition, find in definitions.items():
                 layer = (find(values) if complete else None) or np.nan
-                none = INCOMPLETE if not complete else UNTURNED if definition == "first_sign_change" else SHORT
+                none = (
+                    INCOMPLETE
+                    if not complete
+                    else UNTURNED
+                    if definition == "first_sign_change"
+                    else SHORT
+                )
                 of_curve = {"definition": definition, "trace_variant": curve_name or variant}
                 place = {"layer": float(layer), "relative_depth": layer / len(values)}
-                rows.append({"prompt_id": prompt_id, **of_curve, **place, "missing": none if np.isnan(layer) else ""})
+                rows.append(
+                    {
+                        "prompt_id": prompt_id,
+                        **of_curve,
+                        **place,
+                        "missing": none if np.isnan(layer) else "",
+                    }
+                )
     columns = ["prompt_id", "definition", "trace_variant", "layer", "relative_depth", "missing"]
     return pd.DataFrame(rows, columns=columns)

@@ -1,6 +1,8 @@
-"""What to measure: a `RunSpec`, or many from a file with one model per row of CSV or JSONL, or per `[[spec]]` of TOML.
+"""What to measure: a `RunSpec`, or many from a file with one model per row of CSV or JSONL, or per
+`[[spec]]` of TOML.
 
-In TOML and JSONL a list stands for each of its values in turn, so one entry covers all checkpoints of a model:
+In TOML and JSONL a list stands for each of its values in turn, so one entry covers all checkpoints
+of a model:
 
     [[spec]]
     model = "EleutherAI/pythia-160m"
@@ -28,7 +30,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError, did_you_mean, unknown
+from thermostats.errors import (
+    DataError,
+    ThermostatsError,
+    TransientError,
+    UsageError,
+    did_you_mean,
+    unknown,
+)
 from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.tables.folders import PROMPTS, layers, own_files, read_bytes, shipped
 
@@ -37,14 +46,19 @@ Records = list[tuple[str, dict[Any, Any]]]
 
 
 def read_text(path: Path, what: str) -> str:
-    """A file's text; `what` it holds is named in the DataError where it cannot be read or is not UTF-8."""
+    """A file's text; `what` it holds is named in the DataError where it cannot be read or is not
+    UTF-8."""
     try:
         return read_bytes(path, PROMPTS).decode("utf-8-sig")
     except OSError as error:
-        raise DataError(f"{what} cannot be read", where=path, got=error.strerror or str(error)) from error
+        raise DataError(
+            f"{what} cannot be read", where=path, got=error.strerror or str(error)
+        ) from error
     except UnicodeDecodeError as error:
         got = f"byte {error.object[error.start]:#04x} at {error.start}"
-        raise DataError(f"{what} are not UTF-8 text", where=path, got=got, next_step="save as UTF-8") from error
+        raise DataError(
+            f"{what} are not UTF-8 text", where=path, got=got, next_step="save as UTF-8"
+        ) from error
 
 
 def csv_records(text: str, path: Path) -> Records:
@@ -53,7 +67,9 @@ def csv_records(text: str, path: Path) -> Records:
     try:
         return [(f"{path}, line {reader.line_num}", dict(row)) for row in reader]
     except csv.Error as error:
-        raise DataError(f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}") from error
+        raise DataError(
+            f"CSV is damaged: {error}", where=f"{path}, line {reader.line_num}"
+        ) from error
 
 
 def jsonl_records(text: str, path: Path) -> Records:
@@ -106,7 +122,8 @@ class EngineSettings:
 
     @property
     def cluster(self) -> str:
-        """The address for `ray.init`, which without one waits for the last cluster of a machine, gone or not."""
+        """The address for `ray.init`, which without one waits for the last cluster of a machine,
+        gone or not."""
         return self.address or os.environ.get("RAY_ADDRESS") or "local"
 
     def __post_init__(self) -> None:
@@ -116,13 +133,16 @@ class EngineSettings:
 
 
 def in_shard(items: Sequence[Item], which: str) -> list[Item]:
-    """Every N-th item from the K-th on, for `K/N`, such as 2/8; each item is in one of the N shards.
+    """Every N-th item from the K-th on, for `K/N`, such as 2/8; each item is in one of the N
+    shards.
 
     Raises UsageError for what is not K/N with 1 ≤ K ≤ N.
     """
     parts = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", which)
     if parts is None or not 1 <= (number := int(parts[1])) <= (count := int(parts[2])):
-        raise UsageError("no such shard", where="--shard", got=repr(which), allowed="K/N, such as 1/8 to 8/8")
+        raise UsageError(
+            "no such shard", where="--shard", got=repr(which), allowed="K/N, such as 1/8 to 8/8"
+        )
     return list(items[number - 1 :: count])
 
 
@@ -138,16 +158,25 @@ SETTINGS = {
     "name": Setting(str, "of the model in the tables, such as me/my-model; for one model"),
     "device": Setting(str, "auto, cpu, cuda, cuda:1, …"),
     "device_map": Setting(str, "auto spreads a model over several devices"),
-    "token_budget": Setting(int, "largest number of tokens in a batch; a smaller one needs less memory"),
+    "token_budget": Setting(
+        int, "largest number of tokens in a batch; a smaller one needs less memory"
+    ),
     "trust_remote_code": Setting(bool, "yes runs code that comes with a model"),
-    "older": Setting(str, "runs of an older version of this name: same (of these weights) or again (measure again)"),
+    "older": Setting(
+        str,
+        "runs of an older version of this name: same (of these weights) or again (measure again)",
+    ),
     "engine": Setting(str, "local or ray"),
     "address": Setting(str, "of a running Ray cluster, as ray start printed it"),
     "cpus": Setting(int, "threads per model; by default 4, on Ray 1"),
     "gpus": Setting(int, "GPUs of Ray that one model may be spread over"),
     "gpu_memory": Setting(float, "of one GPU of the cluster, in GB; without it, CPUs are used"),
-    "retries": Setting(int, f"how often what fails for external reasons is tried again; by default {RETRIES}"),
-    "disk_budget": Setting(float, "disk space for downloaded models, in GB; measured ones are deleted"),
+    "retries": Setting(
+        int, f"how often what fails for external reasons is tried again; by default {RETRIES}"
+    ),
+    "disk_budget": Setting(
+        float, "disk space for downloaded models, in GB; measured ones are deleted"
+    ),
 }
 """Settings that are seldom needed, by name."""
 SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code", "older")
@@ -156,7 +185,8 @@ FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 
 def parsed(texts: Sequence[str]) -> dict[str, Any]:
-    """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the setting."""
+    """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the
+    setting."""
     settings: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -174,14 +204,22 @@ def _value(name: str, text: str) -> Any:
             return value
     except (KeyError, ValueError):
         pass
-    allowed = {bool: "yes or no", str: "text", int: "a whole number from 1", float: "a number from 1"}[kind]
-    raise UsageError("no such value of a setting", where="--set", got=f"{name}={text}", allowed=allowed)
+    allowed = {
+        bool: "yes or no",
+        str: "text",
+        int: "a whole number from 1",
+        float: "a number from 1",
+    }[kind]
+    raise UsageError(
+        "no such value of a setting", where="--set", got=f"{name}={text}", allowed=allowed
+    )
 
 
 def settings_of(chosen: Mapping[str, Any]) -> EngineSettings:
     """How many specs are run, by settings as `parsed` gives them."""
     named = {name: chosen[name] for name in ("cpus", "device", "address", "gpus") if name in chosen}
-    spread, memory = chosen.get("device_map") is not None, in_bytes(chosen.get("gpu_memory"))
+    spread = chosen.get("device_map") is not None
+    memory = in_bytes(chosen.get("gpu_memory"))
     return EngineSettings(chosen.get("engine", "local"), **named, spread=spread, gpu_memory=memory)
 
 
@@ -198,27 +236,36 @@ AMD = Path("/dev/kfd")
 
 
 def check_device(device: str, device_map: str | None = None) -> None:
-    """Raise UsageError for the name of a device that there is on no machine, or no way to spread a model."""
+    """Raise UsageError for the name of a device that there is on no machine, or no way to spread a
+    model."""
     if NAMES.fullmatch(device) is None:
         raise UsageError(
-            "no such device", where="--set device", got=device, allowed="auto, cpu, cuda, cuda:1, mps, xpu, …"
+            "no such device",
+            where="--set device",
+            got=device,
+            allowed="auto, cpu, cuda, cuda:1, mps, xpu, …",
         )
     if device_map is not None and device_map not in MAPS:
-        raise UsageError("no such device map", where="--set device_map", got=device_map, allowed=", ".join(MAPS))
+        raise UsageError(
+            "no such device map", where="--set device_map", got=device_map, allowed=", ".join(MAPS)
+        )
 
 
 def check_here(device: str) -> None:
-    """Raise UsageError for a GPU that this machine lacks; of what only torch can tell, nothing is said."""
+    """Raise UsageError for a GPU that this machine lacks; of what only torch can tell, nothing is
+    said."""
     kind, _, number = device.partition(":")
     if kind != "cuda" or (count := count_gpus()) is None or int(number or 0) < count:
         return
-    what, allowed = ("no such GPU on this machine", ", ".join(["auto", "cpu", *map("cuda:{}".format, range(count))]))
+    what = "no such GPU on this machine"
+    allowed = ", ".join(["auto", "cpu", *map("cuda:{}".format, range(count))])
     step = "leave out --set device: the first GPU is used if there is one, otherwise the processor"
     raise UsageError(what, where="--set device", got=device, allowed=allowed, next_step=step)
 
 
 def count_gpus() -> int | None:
-    """GPUs that NVIDIA's driver counts, 0 without the driver; None where another maker's driver is there."""
+    """GPUs that NVIDIA's driver counts, 0 without the driver; None where another maker's driver is
+    there."""
     if AMD.exists():
         return None
     try:
@@ -231,7 +278,8 @@ def count_gpus() -> int | None:
 
 
 def check_set(name: str, folder: Path) -> None:
-    """Raise UsageError where there is neither a prompt set of this name in a data folder nor a file at that path."""
+    """Raise UsageError where there is neither a prompt set of this name in a data folder nor a file
+    at that path."""
     if name == MADE or Path(name).exists():
         return
     try:
@@ -245,7 +293,12 @@ def check_set(name: str, folder: Path) -> None:
 def set_names(folder: Path) -> set[str]:
     """Names of the prompt sets in a data folder's CSV files."""
     names: set[str] = set()
-    for path in [path for layer in layers(folder) for path in own_files("prompts", layer) if path.suffix == ".csv"]:
+    for path in [
+        path
+        for layer in layers(folder)
+        for path in own_files("prompts", layer)
+        if path.suffix == ".csv"
+    ]:
         with path.open(encoding="utf-8", newline="") as lines:
             names |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}
     return names
@@ -253,7 +306,8 @@ def set_names(folder: Path) -> set[str]:
 
 @cache
 def is_shipped_set(name: str) -> bool:
-    """Whether a prompt set of this name ships: it is meant, though a file or folder here may be called the same."""
+    """Whether a prompt set of this name ships: it is meant, though a file or folder here may be
+    called the same."""
     return name in set_names(shipped("data"))
 
 
@@ -276,13 +330,15 @@ WHAT = {
 """What can be asked for → the run it belongs to and the tables it fills."""
 PRECISIONS = ("float32", "bfloat16", "float16")
 SAME, AGAIN = ANSWERS = ("same", "again")
-"""About runs of an older version: they are of these weights and stay; or they are measured again."""
+"""About runs of an older version: they are of these weights and stay; or they are measured
+again."""
 ANSWERED = "same: they are of these weights; again: measure again"
 
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What to measure: a model (hub id or local folder), its revision, precision, prompts and kinds of quantity.
+    """What to measure: a model (hub id or local folder), its revision, precision, prompts and kinds
+    of quantity.
 
     Each field is what a user may say by an option, a setting or a column of that name.
     """
@@ -299,28 +355,41 @@ class RunSpec:
     trust_remote_code: bool = False
     download: bool = True
     cache: str | None = None
-    """Folder that a model which the hub's own cache lacks is downloaded to, in the place of that cache."""
+    """Folder that a model which the hub's own cache lacks is downloaded to, in the place of that
+    cache."""
     name: str = ""
     """model_id for a local folder; empty: the folder's name."""
     source: str = "thermostats"
     """`source` of its runs: it marks a designed experiment (`tables/schemas.py`)."""
     pickles: bool = True
-    """Whether weights that exist only as pickles may be downloaded and read, by torch with `weights_only=True`."""
+    """Whether weights that exist only as pickles may be downloaded and read, by torch with
+    `weights_only=True`."""
     older: str = ""
-    """Of runs that an older version measured under this name: ``same`` keeps them as of these weights, ``again``
-    measures again; empty: the user is asked."""
+    """Of runs that an older version measured under this name: ``same`` keeps them as of these
+    weights, ``again`` measures again; empty: the user is asked."""
 
     def __post_init__(self) -> None:
-        """Raise UsageError for a kind of quantity, a precision, an answer or a budget that does not exist."""
+        """Raise UsageError for a kind of quantity, a precision, an answer or a budget that does not
+        exist."""
         unknown = [name for name in self.what if name not in WHAT]
         if unknown or not self.what:
-            raise UsageError("no such quantity to measure", got=", ".join(unknown), allowed=", ".join(WHAT))
+            raise UsageError(
+                "no such quantity to measure", got=", ".join(unknown), allowed=", ".join(WHAT)
+            )
         if self.dtype not in PRECISIONS:
-            raise UsageError("no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS))
+            raise UsageError(
+                "no such precision", where="dtype", got=self.dtype, allowed=", ".join(PRECISIONS)
+            )
         if self.older not in ("", *ANSWERS):
-            raise UsageError("no such answer about older runs", where="older", got=self.older, allowed=ANSWERED)
+            raise UsageError(
+                "no such answer about older runs", where="older", got=self.older, allowed=ANSWERED
+            )
         if self.token_budget is not None and self.token_budget < 1:
-            raise UsageError("a batch must hold at least one token", where="token budget", got=str(self.token_budget))
+            raise UsageError(
+                "a batch must hold at least one token",
+                where="token budget",
+                got=str(self.token_budget),
+            )
 
 
 def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
@@ -340,8 +409,19 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
 ALLOWED = {"tuple[str, ...]": "names", "int | None": "a whole number", "bool": "True or False"}
 """Types of the fields that are not text, and their names in messages."""
 TYPES = {each.name: str(each.type) for each in fields(RunSpec)}
-FIELDS = ("model", "revision", "dtype", "prompts", "device_map", "heritage", "name", "what", "token_budget")
-"""What a file may say of a model; whether code of its own may run is said on the command line alone."""
+FIELDS = (
+    "model",
+    "revision",
+    "dtype",
+    "prompts",
+    "device_map",
+    "heritage",
+    "name",
+    "what",
+    "token_budget",
+)
+"""What a file may say of a model; whether code of its own may run is said on the command line
+alone."""
 RANGE = re.compile(r"(?P<stem>.*?)(?P<first>\d+)\.\.(?P<same>.*?)(?P<last>\d+):(?P<by>\d+)")
 """A range of revisions, `step1000..step5000:1000`."""
 MOST = 100_000
@@ -349,11 +429,13 @@ MOST = 100_000
 
 
 def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
-    """Specs of hub ids, model folders and files of specs, in order, each once; `options` where a file does not say.
+    """Specs of hub ids, model folders and files of specs, in order, each once; `options` where a
+    file does not say.
 
     Paths are made absolute, so that a worker elsewhere finds them.
 
-    Raises UsageError for fields or values that do not exist, DataError for a file that cannot be read.
+    Raises UsageError for fields or values that do not exist, DataError for a file that cannot be
+    read.
     """
     listed: list[RunSpec] = []
     for model in models:
@@ -374,9 +456,11 @@ def shipped_lists() -> dict[str, Path]:
 
 
 def revisions(text: str) -> list[str]:
-    """Revisions of a list such as `main,step1000`, in which `step1000..step5000:1000` stands for a range.
+    """Revisions of a list such as `main,step1000`, in which `step1000..step5000:1000` stands for a
+    range.
 
-    Numbers of a range are as wide as its first one: `step010..step030:10` is step010, step020, step030.
+    Numbers of a range are as wide as its first one: `step010..step030:10` is step010, step020,
+    step030.
 
     Raises UsageError where a range is none, or stands for too many.
     """
@@ -388,10 +472,14 @@ def revisions(text: str) -> list[str]:
         span = RANGE.fullmatch(part)
         if span is None or span["same"] not in ("", span["stem"]) or not int(span["by"]):
             allowed = "a range such as step1000..step5000:1000"
-            raise UsageError("not a range of revisions", where="--revision", got=part, allowed=allowed)
+            raise UsageError(
+                "not a range of revisions", where="--revision", got=part, allowed=allowed
+            )
         steps = range(int(span["first"]), int(span["last"]) + 1, int(span["by"]))
         if not 0 < len(steps) <= MOST:
-            raise UsageError("a range without revisions, or of too many", where="--revision", got=part)
+            raise UsageError(
+                "a range without revisions, or of too many", where="--revision", got=part
+            )
         names += [f"{span['stem']}{step:0{len(span['first'])}d}" for step in steps]
     if not all(names):
         raise UsageError("a revision without a name", where="--revision", got=repr(text))
@@ -406,7 +494,11 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     rows = READERS[path.suffix.lower()](read_text(path, "specs"), path)
     entries = [spec for where, row in rows for spec in _each(row, options, where)]
     if not entries:
-        raise DataError("no specs in this file", where=path, next_step="write one model per line, or [[spec]] tables")
+        raise DataError(
+            "no specs in this file",
+            where=path,
+            next_step="write one model per line, or [[spec]] tables",
+        )
     return entries
 
 
@@ -416,7 +508,9 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
             raise unknown("unknown field of a spec", name, FIELDS, where=where)
     stated = {name: value for name, value in row.items() if value not in (None, "")}
     if "model" not in stated:
-        raise UsageError("a spec without model", where=where, next_step="give a hub id or a model folder")
+        raise UsageError(
+            "a spec without model", where=where, next_step="give a hub id or a model folder"
+        )
     if isinstance(stated.get("what"), str):
         stated["what"] = [part.strip() for part in stated["what"].split(",")]
     choices = [
@@ -426,10 +520,20 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
         for name, value in stated.items()
     ]
     if (count := math.prod(len(choice) for choice in choices)) > MOST:
-        raise UsageError("one entry stands for too many specs", where=where, got=str(count), allowed=f"at most {MOST}")
+        raise UsageError(
+            "one entry stands for too many specs",
+            where=where,
+            got=str(count),
+            allowed=f"at most {MOST}",
+        )
     for chosen in map(dict, product(*choices)):
         budget = chosen.get("token_budget")
-        if isinstance(budget, str) and budget.strip().isascii() and budget.strip().isdecimal() and len(budget) < 20:
+        if (
+            isinstance(budget, str)
+            and budget.strip().isascii()
+            and budget.strip().isdecimal()
+            and len(budget) < 20
+        ):
             chosen["token_budget"] = int(budget)
         for name, value in chosen.items():
             _check_type(name, value, where)
@@ -437,27 +541,34 @@ def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Ite
             yield RunSpec(**{**options, **chosen})
         except UsageError as error:
             place = f"{where}, {error.where}".rstrip(", ")
-            raise UsageError(error.what, where=place, got=error.got, allowed=error.allowed) from error
+            raise UsageError(
+                error.what, where=place, got=error.got, allowed=error.allowed
+            ) from error
 
 
 def _check_type(name: str, value: Any, where: str) -> None:
     """Raise UsageError for a value that is not of its field's type."""
-    kind, inner = TYPES[name].partition("[")[0].partition(" ")[0], value if isinstance(value, tuple) else ()
+    kind = TYPES[name].partition("[")[0].partition(" ")[0]
+    inner = value if isinstance(value, tuple) else ()
     if type(value).__name__ != kind or not all(isinstance(item, str) for item in inner):
         allowed = ALLOWED.get(TYPES[name], "text")
-        raise UsageError(f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed)
+        raise UsageError(
+            f"{name} is not of its type", where=where, got=repr(value)[:60], allowed=allowed
+        )
 
 
 def _placed(spec: RunSpec) -> RunSpec:
     """The spec with absolute paths where it names a folder or a file."""
-    model, prompts = Path(spec.model).expanduser(), Path(spec.prompts)
+    model = Path(spec.model).expanduser()
+    prompts = Path(spec.prompts)
     try:
         if model.is_dir() or is_gguf(model):
             spec = replace(spec, model=str(model.resolve()))
         named = is_shipped_set(spec.prompts) or not prompts.exists()
         return spec if named else replace(spec, prompts=str(prompts.resolve()))
     except (OSError, ValueError) as error:
-        got, allowed = repr(spec.model)[:80], "owner/name, a folder, or a GGUF file"
+        got = repr(spec.model)[:80]
+        allowed = "owner/name, a folder, or a GGUF file"
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error
 
 
@@ -467,7 +578,11 @@ def _toml(text: str, path: Path) -> Records:
     except (ValueError, RecursionError) as error:
         raise DataError(f"not TOML: {error}", where=path) from error
     entries = parsed.pop("spec", [])
-    if parsed or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+    if (
+        parsed
+        or not isinstance(entries, list)
+        or not all(isinstance(entry, dict) for entry in entries)
+    ):
         got = ", ".join(parsed) or repr(entries)[:60]
         raise DataError("a file of specs may hold only [[spec]] tables", where=path, got=got)
     return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
@@ -477,7 +592,9 @@ def _csv(text: str, path: Path) -> Records:
     rows = csv_records(text, path)
     for where, row in rows:
         if None in row or None in row.values():
-            raise DataError("not as many cells as columns", where=where, allowed=", ".join(filter(None, row)))
+            raise DataError(
+                "not as many cells as columns", where=where, allowed=", ".join(filter(None, row))
+            )
     return rows
 
 
@@ -489,7 +606,8 @@ class Cost:
     """What a spec takes of the machine."""
 
     gigabytes: float | None = None
-    """Memory for weights and activations at the precision asked for, GB; empty where nothing is left to load."""
+    """Memory for weights and activations at the precision asked for, GB; empty where nothing is
+    left to load."""
     disk: float | None = None
     """To be downloaded, GB; of a dry run."""
     seconds: float = 0.0
@@ -506,15 +624,18 @@ class Problem:
     again: bool = False
     """The machine or the network is at fault, and it may be tried again."""
     options: tuple[str, ...] = ()
-    """An option of `thermostats measure` and its value with which it would pass; empty where none is known."""
+    """An option of `thermostats measure` and its value with which it would pass; empty where none
+    is known."""
 
 
-NO_COST, NO_PROBLEM = Cost(), Problem()
+NO_COST = Cost()
+NO_PROBLEM = Problem()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run) or `failed`."""
+    """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run)
+    or `failed`."""
 
     model: str
     status: str
@@ -547,10 +668,14 @@ class Outcome:
 def failed(spec: RunSpec, error: BaseException) -> Outcome:
     """The outcome of a spec that could not be measured."""
     if isinstance(error, ThermostatsError):
-        reason, again = str(error), isinstance(error, TransientError)
+        reason = str(error)
+        again = isinstance(error, TransientError)
     else:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {error}"
+        reason = (
+            f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: "
+            f"{error}"
+        )
         again = isinstance(error, OSError | MemoryError)
     options = error.options if isinstance(error, ThermostatsError) else ()
     problem = Problem(reason, isinstance(error, UsageError), again, options)

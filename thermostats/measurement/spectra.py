@@ -1,7 +1,8 @@
-"""Spectra of W_V, W_O, the OV circuit and the embeddings, from a model's folder: no torch, no model in memory.
+"""Spectra of W_V, W_O, the OV circuit and the embeddings, from a model's folder: no torch, no model
+in memory.
 
-One matrix at a time is mapped and decoded (bfloat16 and float16 to float32); what is kept of a layer are the Gram
-matrices of its heads, d_h × d_h each.
+One matrix at a time is mapped and decoded (bfloat16 and float16 to float32); what is kept of a
+layer are the Gram matrices of its heads, d_h × d_h each.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ RESTARTS = 30
 class Norms:
     """Spectral and Frobenius norm of a matrix.
 
-    `bound` is the relative error that the residual of the singular vector allows, 0 where the matrix was diagonalised.
+    `bound` is the relative error that the residual of the singular vector allows, 0 where the
+    matrix was diagonalised.
     """
 
     spectral: float
@@ -72,13 +74,14 @@ class Norms:
 def norms(stored: Matrix, *, seed: int = 0) -> Norms:
     """σ_max(W) and ‖W‖_F of a matrix (m × n), as stored (bfloat16 as 16-bit words), in row blocks.
 
-    The two largest eigenvalues θ = σ² of WᵀW by the implicitly restarted Lanczos method (ARPACK), one pass over the
-    rows a product, in the weights' own precision (float32 for halves). A Ritz value only bounds λ_max from below, so
-    it is accepted when the residual r = ‖WᵀW v − θ v‖, computed from the weights in float64, makes
-    min(r, 2 r²/gap) / (2θ) ≤ `TOLERANCE`; the Rayleigh quotient in float64 is what is returned, so that the error
-    of the vector enters squared. Two values are asked for, from a random start, lest close values or a start without
-    the first singular vector hide σ_max behind σ_2. Where the bound is not reached, and for a short side up to
-    `SMALL`, the Gram matrix of the shorter side is diagonalised in float64 instead.
+    The two largest eigenvalues θ = σ² of WᵀW by the implicitly restarted Lanczos method (ARPACK),
+    one pass over the rows a product, in the weights' own precision (float32 for halves). A Ritz
+    value only bounds λ_max from below, so it is accepted when the residual r = ‖WᵀW v − θ v‖,
+    computed from the weights in float64, makes min(r, 2 r²/gap) / (2θ) ≤ `TOLERANCE`; the Rayleigh
+    quotient in float64 is what is returned, so that the error of the vector enters squared. Two
+    values are asked for, from a random start, lest close values or a start without the first
+    singular vector hide σ_max behind σ_2. Where the bound is not reached, and for a short side up
+    to `SMALL`, the Gram matrix of the shorter side is diagonalised in float64 instead.
 
     Both norms are NaN where a weight is not finite.
     """
@@ -95,7 +98,8 @@ def norms(stored: Matrix, *, seed: int = 0) -> Norms:
 
 
 def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
-    """Row slices of a stored matrix with their numbers as float32 or float64; what is too large is let go again."""
+    """Row slices of a stored matrix with their numbers as float32 or float64; what is too large is
+    let go again."""
     rows = _rows_at_once(matrix)
     for first in range(0, matrix.shape[0], rows):
         part = slice(first, min(first + rows, matrix.shape[0]))
@@ -109,10 +113,13 @@ def _rows_at_once(matrix: Matrix) -> int:
 
 
 def resident(stored: Matrix) -> Matrix:
-    """The matrix decoded at once, its rows one after the other, if it fits in `RESIDENT_BYTES`, else as stored."""
+    """The matrix decoded at once, its rows one after the other, if it fits in `RESIDENT_BYTES`,
+    else as stored."""
     by_row = _by_row(stored)
     plain = stored.dtype in (np.float32, np.float64)
-    if (plain and by_row.flags.c_contiguous) or stored.size * max(4, stored.itemsize) > RESIDENT_BYTES:
+    if (plain and by_row.flags.c_contiguous) or stored.size * max(
+        4, stored.itemsize
+    ) > RESIDENT_BYTES:
         return stored
     decoded = np.empty(by_row.shape, stored.dtype if plain else np.float32)
     for part, block in row_blocks(by_row):
@@ -146,7 +153,7 @@ def _largest(matrix: Matrix, seed: int) -> tuple[float, float] | None:
     """σ_max and the bound on its relative error; None where `TOLERANCE` is not reached."""
     n = matrix.shape[1]
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
-    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415 - slow to load
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415
 
     gram = LinearOperator((n, n), matvec=lambda x: _gram_product(matrix, x.ravel()), dtype=dtype)
     try:
@@ -174,7 +181,8 @@ def _gram_product(matrix: Matrix, vector: Matrix) -> Matrix:
 
 
 def _bound(theta: float, residual: float, gap: float) -> float:
-    """Relative error of σ = √θ: |λ − θ| ≤ r, and ≤ r²/gap (Kato–Temple) with half the gap that the Ritz values show."""
+    """Relative error of σ = √θ: |λ − θ| ≤ r, and ≤ r²/gap (Kato–Temple) with half the gap that the
+    Ritz values show."""
     if theta <= 0:
         return float("inf")
     quadratic = 2 * residual**2 / gap if gap > 0 else float("inf")
@@ -201,7 +209,7 @@ def _verified(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]
 
 def _dense(matrix: Matrix) -> float:
     """σ_max from the Gram matrix of the shorter side, accumulated in float64."""
-    from scipy.linalg import eigh  # noqa: PLC0415 - as above
+    from scipy.linalg import eigh  # noqa: PLC0415
 
     rows = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     gram: Matrix = np.zeros((rows.shape[1], rows.shape[1]))
@@ -209,7 +217,9 @@ def _dense(matrix: Matrix) -> float:
         wide = block.astype(np.float64)
         gram += wide.T @ wide
     last = gram.shape[0] - 1
-    largest = eigh(gram, eigvals_only=True, subset_by_index=[last, last], driver="evx", overwrite_a=True)[0]
+    largest = eigh(
+        gram, eigvals_only=True, subset_by_index=[last, last], driver="evx", overwrite_a=True
+    )[0]
     return float(np.sqrt(max(0.0, largest)))
 
 
@@ -220,7 +230,8 @@ COLUMNS = ["layer", "matrix", "head", *MEASURES, "missing"]
 WITHOUT_HEAD = re.compile(
     r"(For(Sequence|Token|Text)\w*(Classification|Regression)|ForQuestionAnswering|Reward\w*|(?<!LMHead)(?<!DoubleHeads)Model)$"
 )
-"""How classes of decoders without a head of next tokens are called: embedding, reward and classifying models."""
+"""How classes of decoders without a head of next tokens are called: embedding, reward and
+classifying models."""
 NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
@@ -228,13 +239,14 @@ ZERO = "all weights are zero: no stable rank"
 def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     """Table `weights`, without run_id, of the model in a folder with config.json and its weights.
 
-    Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV circuit W_O^h W_V^h,
-    and W_V_published_thirds, W_V as the study cut it out of a fused matrix; layer 0 has the embedding of tokens and,
-    with a head, the unembedding, equal where they are tied. Layers that share their weights have the rows of the first
-    alone; blocks without attention have none. `reads`: see `read_config`.
+    Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV
+    circuit W_O^h W_V^h, and W_V_published_thirds, W_V as the study cut it out of a fused matrix;
+    layer 0 has the embedding of tokens and, with a head, the unembedding, equal where they are
+    tied. Layers that share their weights have the rows of the first alone; blocks without attention
+    have none. `reads`: see `read_config`.
 
-    Raises DataError where files are missing, damaged, quantised or disagree with the configuration, and UsageError
-    where the architecture is not known.
+    Raises DataError where files are missing, damaged, quantised or disagree with the configuration,
+    and UsageError where the architecture is not known.
     """
     config = read_config(folder, reads)
     entry = lookup(config)
@@ -250,20 +262,28 @@ def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
 
 
 def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], row: Row) -> str:
-    """Types that the tensors of a row's matrix had before they were dequantised, see `gguf_files`."""
-    matrix, layer = str(row["matrix"]), int(str(row["layer"]))
+    """Types that the tensors of a row's matrix had before they were dequantised, see
+    `gguf_files`."""
+    matrix = str(row["matrix"])
+    layer = int(str(row["layer"]))
     if layer == 0:
-        head = find_named(tensors, entry.tensor_names(entry.unembedding[0])) if matrix == "unembedding" else None
+        head = (
+            find_named(tensors, entry.tensor_names(entry.unembedding[0]))
+            if matrix == "unembedding"
+            else None
+        )
         stored = [head or find(tensors, entry.tensor_names(entry.embedding))]
     else:
-        modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(matrix, (entry.value,))
+        modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(
+            matrix, (entry.value,)
+        )
         stored = [find(tensors, entry.tensor_names(module, layer - 1)) for module in modules]
     return " ".join(dict.fromkeys(types[tensor.name] for tensor in stored))
 
 
 def read_config(folder: Path, reads: str = "text") -> Config:
-    """config.json of a model's folder; of several stacks the one that reads ``text`` or ``image``; with `HEADLESS` of a
-    decoder without its head.
+    """config.json of a model's folder; of several stacks the one that reads ``text`` or ``image``;
+    with `HEADLESS` of a decoder without its head.
 
     Raises DataError where it is missing or damaged.
     """
@@ -272,9 +292,13 @@ def read_config(folder: Path, reads: str = "text") -> Config:
         config = json.loads(read_bytes(path, CONFIG).decode("utf-8"))
     except OSError as error:
         step = "name a folder that holds a model as transformers saves it"
-        raise DataError("no configuration", where=path, got=error.strerror or str(error), next_step=step) from error
+        raise DataError(
+            "no configuration", where=path, got=error.strerror or str(error), next_step=step
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise DataError("configuration is not readable", where=path, got=str(error)[:200]) from error
+        raise DataError(
+            "configuration is not readable", where=path, got=str(error)[:200]
+        ) from error
     if not isinstance(config, dict):
         raise DataError("configuration is not an object", where=path, got=type(config).__name__)
     config = stack_of(config, reads)
@@ -282,19 +306,28 @@ def read_config(folder: Path, reads: str = "text") -> Config:
 
 
 def _lacks_head(config: Config, folder: Path) -> bool:
-    """Whether the class is one without a head of next tokens, and the files hold no such head either."""
+    """Whether the class is one without a head of next tokens, and the files hold no such head
+    either."""
     classes = config.get("architectures")
-    if not isinstance(classes, list) or not classes or not all(WITHOUT_HEAD.search(str(name)) for name in classes):
+    if (
+        not isinstance(classes, list)
+        or not classes
+        or not all(WITHOUT_HEAD.search(str(name)) for name in classes)
+    ):
         return False
     try:
-        entry, tensors = lookup(config), open_checkpoint(folder)
+        entry = lookup(config)
+        tensors = open_checkpoint(folder)
     except ThermostatsError:
         return False  # said by what needs them
     return entry.has_head and find_named(tensors, entry.tensor_names(entry.unembedding[0])) is None
 
 
-def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True) -> list[Row]:
-    """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole alone."""
+def layer_rows(
+    entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True
+) -> list[Row]:
+    """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole
+    alone."""
     config = of_layer(entry, config, layer - 1)
     g = geometry(entry, config)
     if not entry.attends and (
@@ -302,11 +335,15 @@ def layer_rows(entry: Architecture, config: Config, tensors: Tensors, layer: int
     ):
         return []  # something else stands in the place of attention
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
-    fused, stored_o = oriented(entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw())
-    w_v, w_o = resident(_values(fused, value_runs(entry, config))), resident(stored_o)
+    fused, stored_o = oriented(
+        entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw()
+    )
+    w_v = resident(_values(fused, value_runs(entry, config)))
+    w_o = resident(stored_o)
     rows = [_row(layer, "W_V", "", norms(w_v)), _row(layer, "W_O", "", norms(w_o))]
     if heads:
-        v, o = w_v.reshape(g.n_kv_heads, g.d_head, -1), w_o.T.reshape(g.n_heads, g.d_head, -1)
+        v = w_v.reshape(g.n_kv_heads, g.d_head, -1)
+        o = w_o.T.reshape(g.n_heads, g.d_head, -1)
         of_query = query_to_kv_head(entry, config)
         rows += _head_rows(layer, _grams(v)[of_query], _grams(o))
         _add_read_norms(rows, _as_read(entry, config, tensors, layer - 1), v, o, of_query)
@@ -326,30 +363,39 @@ def _as_read(entry: Architecture, config: Config, tensors: Tensors, layer: int) 
         stored = find_named(tensors, tuple(names))
         return None if stored is None else stored.raw()
 
-    norm, depth = entry.attention_norm, 1 if entry.shared else geometry(entry, config).n_layers
-    alone = vector(norm, "weight") is None and any(vector(norm, "weight", each) is not None for each in range(depth))
+    norm = entry.attention_norm
+    depth = 1 if entry.shared else geometry(entry, config).n_layers
+    alone = vector(norm, "weight") is None and any(
+        vector(norm, "weight", each) is not None for each in range(depth)
+    )
     return as_read(entry, config, vector, normed=bool(norm) and not alone)
 
 
 def _add_read_norms(
     rows: list[Row], read: AsRead, v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64]
 ) -> None:
-    """Put `ov_read_norm` into the rows of OV and `balanced_norm` into those of W_V and W_O, or why there is none."""
+    """Put `ov_read_norm` into the rows of OV and `balanced_norm` into those of W_V and W_O, or why
+    there is none."""
     values: dict[tuple[str, str], float] = {}
     if not read.no_balance:
         pair = balanced(v, o, of_query, read)
-        values |= {("OV", str(h + 1)): float(norm) for h, norm in enumerate(pair.ov) if not read.no_ov}
+        values |= {
+            ("OV", str(h + 1)): float(norm) for h, norm in enumerate(pair.ov) if not read.no_ov
+        }
         values |= {("W_V", ""): norms(pair.w_v).spectral, ("W_O", ""): norms(pair.w_o).spectral}
     for row in rows:
         is_ov = row["matrix"] == "OV"
         column, why = ("ov_read_norm", read.no_ov) if is_ov else ("balanced_norm", read.no_balance)
         if is_ov or row["head"] == "":
             row[column] = values.get((str(row["matrix"]), str(row["head"])), np.nan)
-            row["missing"] = "; ".join(filter(None, (str(row["missing"]), f"{why}: {column}" if why else "")))
+            row["missing"] = "; ".join(
+                filter(None, (str(row["missing"]), f"{why}: {column}" if why else ""))
+            )
 
 
 def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
-    """W_V as stored: a view where its rows lie together, else gathered, a part of the file mapped at a time."""
+    """W_V as stored: a view where its rows lie together, else gathered, a part of the file mapped
+    at a time."""
     if len(runs) == 1:
         return fused[runs[0]]
     gathered = np.empty((sum(run.stop - run.start for run in runs), fused.shape[1]), fused.dtype)
@@ -370,8 +416,11 @@ def embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> lis
     return [_row(0, name, "", each) for name, each in by_name.items()]
 
 
-def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, StoredTensor | None]:
-    """Embedding of tokens and unembedding, as far as a model has them; None where it is tied to the embedding."""
+def _embeddings(
+    entry: Architecture, config: Config, tensors: Tensors
+) -> dict[str, StoredTensor | None]:
+    """Embedding of tokens and unembedding, as far as a model has them; None where it is tied to the
+    embedding."""
     if entry.reads == "image":
         return {}
     embedding = embedding_of(entry, config, tensors)
@@ -380,23 +429,33 @@ def _embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[s
 
 
 def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
-    """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by name."""
+    """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by
+    name."""
     summaries: dict[str, float] = {}
     for name, stored in _embeddings(entry, config, tensors).items():
         if stored is None:
             summaries |= {
-                f"{name}_row_norm_{of}": summaries[f"embedding_row_norm_{of}"] for of in ("mean", "sd", "min", "max")
+                f"{name}_row_norm_{of}": summaries[f"embedding_row_norm_{of}"]
+                for of in ("mean", "sd", "min", "max")
             }
             continue
-        squares = [np.einsum("ij,ij->i", b, b).astype(np.float64) for _, b in row_blocks(_plain(stored))]
+        squares = [
+            np.einsum("ij,ij->i", b, b).astype(np.float64) for _, b in row_blocks(_plain(stored))
+        ]
         lengths = np.sqrt(np.concatenate(squares))
-        of_rows = {"mean": lengths.mean(), "sd": lengths.std(), "min": lengths.min(), "max": lengths.max()}
+        of_rows = {
+            "mean": lengths.mean(),
+            "sd": lengths.std(),
+            "min": lengths.min(),
+            "max": lengths.max(),
+        }
         summaries |= {f"{name}_row_norm_{of}": float(value) for of, value in of_rows.items()}
     return summaries
 
 
 def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
-    """The tensor of the embedding: that of the unembedding where the two are tied and it alone is stored."""
+    """The tensor of the embedding: that of the unembedding where the two are tied and it alone is
+    stored."""
     names = entry.tensor_names(entry.embedding)
     stored = find_named(tensors, names)
     if stored is None and entry.has_head and _says_tied(config) is not False:
@@ -407,11 +466,13 @@ def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> Store
 def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
     """The tensor of the unembedding; None where it is tied to the embedding.
 
-    As transformers decides: one that is stored with other numbers than the embedding's is a matrix of its own, whatever
-    the configuration says; with the same numbers, or not stored, it is tied unless the configuration denies that.
+    As transformers decides: one that is stored with other numbers than the embedding's is a matrix
+    of its own, whatever the configuration says; with the same numbers, or not stored, it is tied
+    unless the configuration denies that.
     """
     names = entry.tensor_names(entry.unembedding[0])
-    stored, tied = find_named(tensors, names), _says_tied(config)
+    stored = find_named(tensors, names)
+    tied = _says_tied(config)
     if tied is False:
         return find(tensors, names)
     if stored is None or same_bits(stored, embedding_of(entry, config, tensors)):
@@ -421,7 +482,11 @@ def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> Stored
 
 def contradicts_tie(entry: Architecture, config: Config, tensors: Tensors) -> bool:
     """Whether the configuration says that the embeddings are tied, and the files hold two."""
-    return entry.has_head and _says_tied(config) is True and unembedding(entry, config, tensors) is not None
+    return (
+        entry.has_head
+        and _says_tied(config) is True
+        and unembedding(entry, config, tensors) is not None
+    )
 
 
 def _says_tied(config: Config) -> object:
@@ -429,7 +494,8 @@ def _says_tied(config: Config) -> object:
 
 
 def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
-    """The tensor under one of its names, or under the only name that ends in one after a further prefix.
+    """The tensor under one of its names, or under the only name that ends in one after a further
+    prefix.
 
     Raises DataError where there is none or more than one.
     """
@@ -448,14 +514,20 @@ def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
     for name in names:
         if name in tensors:
             return tensors[name]
-    endings = [tensor for name, tensor in tensors.items() if any(name.endswith(f".{short}") for short in names)]
+    endings = [
+        tensor
+        for name, tensor in tensors.items()
+        if any(name.endswith(f".{short}") for short in names)
+    ]
     return endings[0] if len(endings) == 1 else None
 
 
 def _plain(stored: StoredTensor) -> NDArray[Any]:
     raw = stored.raw()
     if raw.ndim != 2:
-        raise DataError(f"tensor {stored.name} is no matrix", where=stored.path, got=f"shape {raw.shape}")
+        raise DataError(
+            f"tensor {stored.name} is no matrix", where=stored.path, got=f"shape {raw.shape}"
+        )
     return raw
 
 
@@ -471,7 +543,8 @@ def _grams(heads: NDArray[Any]) -> NDArray[np.float64]:
 def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]) -> list[Row]:
     """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each).
 
-    The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² = tr(G_O G_V).
+    The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² =
+    tr(G_O G_V).
     """
     (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
     values, vectors = np.linalg.eigh(gram_v)
@@ -489,12 +562,16 @@ def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float
     for matrix, (largest, total, lost) in squares.items():
         pair = np.sqrt(np.maximum(np.stack([largest, total]), 0.0))
         pair[:, lost] = np.nan
-        rows += [_row(layer, matrix, str(h + 1), Norms(float(s), float(f))) for h, (s, f) in enumerate(pair.T)]
+        rows += [
+            _row(layer, matrix, str(h + 1), Norms(float(s), float(f)))
+            for h, (s, f) in enumerate(pair.T)
+        ]
     return rows
 
 
 def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The Gram matrices with zeros for heads that hold a number which is not finite, and which heads those are."""
+    """The Gram matrices with zeros for heads that hold a number which is not finite, and which
+    heads those are."""
     lost: NDArray[np.bool_] = np.logical_not(np.isfinite(grams).all(axis=(1, 2)))
     return np.where(lost[:, None, None], 0.0, grams), lost
 
@@ -507,19 +584,33 @@ def _row(layer: int, matrix: str, head: str, norms: Norms) -> Row:
 
 BLOB = re.compile(r"[0-9a-f]{64}")
 """What the hub's cache calls a file of weights: its SHA-256."""
-PROVENANCE = {"_name_or_path", "_commit_hash", "transformers_version", "architectures", "dtype", "torch_dtype"}
-"""Keys of a configuration that say where a model is from or how it is stored, not what it computes."""
+PROVENANCE = {
+    "_name_or_path",
+    "_commit_hash",
+    "transformers_version",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+}
+"""Keys of a configuration that say where a model is from or how it is stored, not what it
+computes."""
 SETTLED = 2.0
-"""Seconds after which a file that is written again has another time of change, however coarse the clock."""
+"""Seconds after which a file that is written again has another time of change, however coarse the
+clock."""
 
 
 def model_sha(folder: Path) -> str:
-    """SHA-256 over name and SHA-256 of each file of weights, sorted, and over the configuration, in hexadecimal.
+    """SHA-256 over name and SHA-256 of each file of weights, sorted, and over the configuration, in
+    hexadecimal.
 
-    A file's SHA-256 is what the hub's cache calls it, if it does; else it is computed, and kept by path, size and time
-    of change. Of the configuration `PROVENANCE` does not count. Raises DataError where a file cannot be read.
+    A file's SHA-256 is what the hub's cache calls it, if it does; else it is computed, and kept by
+    path, size and time of change. Of the configuration `PROVENANCE` does not count. Raises
+    DataError where a file cannot be read.
     """
-    files = [f"{path.name} {file_sha(path)}" for path in sorted(weight_files(folder), key=lambda path: path.name)]
+    files = [
+        f"{path.name} {file_sha(path)}"
+        for path in sorted(weight_files(folder), key=lambda path: path.name)
+    ]
     stated = json.dumps(_computing(read_config(folder, "")), sort_keys=True, ensure_ascii=True)
     return hashlib.sha256("\n".join([*files, stated]).encode()).hexdigest()
 
@@ -554,18 +645,27 @@ def file_sha(path: Path) -> str:
 def _place_of(path: Path) -> Path | None:
     """Where a file's hash is kept; None where nothing is."""
     cache = cache_folder()
-    return None if cache is None else cache / "weights" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+    return (
+        None
+        if cache is None
+        else cache / "weights" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+    )
 
 
 def _noted(path: Path | None, seen: list[Any]) -> str:
-    """The hash of a file as it was seen; empty where it is not known, or the note of it is damaged."""
+    """The hash of a file as it was seen; empty where it is not known, or the note of it is
+    damaged."""
     if path is None:
         return ""
     try:
         written = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ""
-    fits = isinstance(written, dict) and written.get("seen") == seen and BLOB.fullmatch(str(written.get("sha256")))
+    fits = (
+        isinstance(written, dict)
+        and written.get("seen") == seen
+        and BLOB.fullmatch(str(written.get("sha256")))
+    )
     return str(written["sha256"]) if fits else ""
 
 

@@ -1,4 +1,5 @@
-"""What a folder measured by an older version would be measured as now: by class and switch, and what no run states."""
+"""What a folder measured by an older version would be measured as now: by class and switch, and
+what no run states."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ CHANGES = (
         ("gains", "attention"),
         _by_length,
         lambda row: row["architecture"] in ("phi3", "phimoe"),
-        "with rotary factors that follow the length, rows depended on the longest prompt of a batch",
+        "with rotary factors that follow the length, rows depended on the longest prompt of a "
+        "batch",
     ),
     Change(
         2,
@@ -79,7 +81,9 @@ CHANGES = (
     Change(
         2,
         ("gains",),
-        lambda config: (config_of(config).get("num_hidden_layers") or config_of(config).get("n_layer")) == 1,
+        lambda config: (
+            (config_of(config).get("num_hidden_layers") or config_of(config).get("n_layer")) == 1
+        ),
         lambda row: int(row["n_layers"]) == 1,
         "of a model of one block, the total amplification was left empty",
     ),
@@ -92,27 +96,40 @@ WRONG: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
     ("position_scheme", ("swin",), lambda value: value != "relative"),
     ("position_scheme", ("roformer",), lambda value: value != "rotary"),
 )
-"""Facts that older versions read from the wrong place: column, classes, and values that are not theirs."""
+"""Facts that older versions read from the wrong place: column, classes, and values that are not
+theirs."""
 
 
 def older(data: str | Path | None = None) -> list[str]:
-    """What of a user's own rows would be measured differently now, and what it takes, a sentence each."""
+    """What of a user's own rows would be measured differently now, and what it takes, a sentence
+    each."""
     folder = store.data_folder(data)
     models = own_models(folder)
     runs = store.load("runs", folder)
     runs = runs[(runs["source"] == OURS) & ~superseded(runs)]
     runs = runs.merge(models[["model_id", "revision"]], on=["model_id", "revision"])
-    return [*_facts(models), *_changes(runs, models), *_unread(runs, models, folder), *_unstated(runs)]
+    return [
+        *_facts(models),
+        *_changes(runs, models),
+        *_unread(runs, models, folder),
+        *_unstated(runs),
+    ]
 
 
 def _facts(models: pd.DataFrame) -> list[str]:
     counted = models[models["source"] == COUNTED]
     sentences = []
     for row in counted.to_dict("records"):
-        wrong = [name for name, classes, is_wrong in WRONG if row["architecture"] in classes and is_wrong(row[name])]
+        wrong = [
+            name
+            for name, classes, is_wrong in WRONG
+            if row["architecture"] in classes and is_wrong(row[name])
+        ]
         if wrong:
             stated = ", ".join(f"{name} {row[name]}" for name in wrong)
-            sentences.append(f"{_label(row)}: {stated} is not what its class has; {_again(row)} corrects it")
+            sentences.append(
+                f"{_label(row)}: {stated} is not what its class has; {_again(row)} corrects it"
+            )
     return sentences
 
 
@@ -120,13 +137,18 @@ def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
     sentences = []
     facts = {(row["model_id"], row["revision"]): row for row in models.to_dict("records")}
     for (model, revision), group in runs.groupby(["model_id", "revision"]):
-        row, config = facts[model, revision], _config(str(model), str(revision))
+        row = facts[model, revision]
+        config = _config(str(model), str(revision))
         for change in CHANGES:
             version = pd.to_numeric(group["measure_version"], errors="coerce")
             of_kind = group["attention"].map(KINDS).isin(change.kinds)
             concerned = change.likely(row) if config is None else change.switch(config)
-            if concerned and (ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])):
-                sentences.append(f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}")
+            if concerned and (
+                ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])
+            ):
+                sentences.append(
+                    f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}"
+                )
     return sentences
 
 
@@ -141,8 +163,10 @@ def _unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list[str]
 def _unstated(runs: pd.DataFrame) -> list[str]:
     silent = runs[(runs["model_sha"] == "") & (runs["confirmed_sha"] == "")]
     return [
-        f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not state of which weights "
-        f"they are; thermostats measure {model} --set older=same keeps them, --set older=again measures again"
+        f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not "
+        f"state of which weights "
+        f"they are; thermostats measure {model} --set older=same keeps them, --set older=again "
+        f"measures again"
         for (model, revision), group in silent.groupby(["model_id", "revision"])
     ]
 
@@ -150,8 +174,8 @@ def _unstated(runs: pd.DataFrame) -> list[str]:
 def _config(model: str, revision: str) -> Config | None:
     """The configuration of a model whose files are in the hub's cache; None of any other."""
     with suppress(ImportError, ThermostatsError):
-        from thermostats.measurement.hub import config_folder  # noqa: PLC0415 - needs the extra
-        from thermostats.measurement.spectra import read_config  # noqa: PLC0415 - as above
+        from thermostats.measurement.hub import config_folder  # noqa: PLC0415
+        from thermostats.measurement.spectra import read_config  # noqa: PLC0415
 
         if not Path(model).exists():
             return read_config(config_folder(model, revision=revision, download=False))

@@ -1,9 +1,11 @@
-"""Declared causal graphs: what is independent of what, and which sets of causes have to be held fixed.
+"""Declared causal graphs: what is independent of what, and which sets of causes have to be held
+fixed.
 
-x and y are d-separated by Z where Z separates them in the moral graph of the ancestors of x, y and Z (Lauritzen et al.
-1990, doi:10.1002/net.3230200503). Z is a back-door set of x for y if no member descends from x and Z separates x from y
-once the arrows out of x are taken away (Pearl 2009, Causality, definition 3.3.1, doi:10.1017/CBO9780511803161). Where
-there is one, all ancestors of x and y that may be held fixed are one (van der Zander, Liśkiewicz and Textor 2014).
+x and y are d-separated by Z where Z separates them in the moral graph of the ancestors of x, y and
+Z (Lauritzen et al. 1990, doi:10.1002/net.3230200503). Z is a back-door set of x for y if no member
+descends from x and Z separates x from y once the arrows out of x are taken away (Pearl 2009,
+Causality, definition 3.3.1, doi:10.1017/CBO9780511803161). Where there is one, all ancestors of x
+and y that may be held fixed are one (van der Zander, Liśkiewicz and Textor 2014).
 """
 
 from __future__ import annotations
@@ -30,15 +32,22 @@ class CausalGraph:
         """The graph of arrows, cause and effect. Raises DataError where a node is its own cause."""
         pairs = list(arrows)
         nodes = dict.fromkeys(name for pair in pairs for name in pair)
-        graph = cls({name: frozenset(cause for cause, effect in pairs if effect == name) for name in nodes})
+        graph = cls(
+            {name: frozenset(cause for cause, effect in pairs if effect == name) for name in nodes}
+        )
         circular = [name for name in nodes if name in graph.above(graph.causes[name])]
         if circular:
-            raise DataError("a cause is its own effect", got=", ".join(circular), allowed="arrows without a circle")
+            raise DataError(
+                "a cause is its own effect",
+                got=", ".join(circular),
+                allowed="arrows without a circle",
+            )
         return graph
 
     def above(self, names: Iterable[str]) -> frozenset[str]:
         """Some nodes and all that causes them, directly or not."""
-        seen, waiting = set[str](), list(names)
+        seen = set[str]()
+        waiting = list(names)
         while waiting:
             if (name := waiting.pop()) not in seen:
                 seen.add(name)
@@ -47,20 +56,26 @@ class CausalGraph:
 
     def effects(self, name: str) -> frozenset[str]:
         """All that a node causes, directly or not."""
-        return frozenset(other for other in self.causes if other != name and name in self.above([other]))
+        return frozenset(
+            other for other in self.causes if other != name and name in self.above([other])
+        )
 
     def separated(self, x: str, y: str, fixed: Collection[str] = ()) -> bool:
-        """Whether x and y are independent with some nodes held fixed in every distribution that the graph allows."""
+        """Whether x and y are independent with some nodes held fixed in every distribution that the
+        graph allows."""
         self._check(x, y, *fixed)
         neighbours = self._moral(self.above([x, y, *fixed]))
-        reached, waiting = set(fixed), [x]
+        reached = set(fixed)
+        waiting = [x]
         while waiting:
             if (name := waiting.pop()) not in reached:
                 reached.add(name)
                 waiting += neighbours[name]
         return y in fixed or y not in reached
 
-    def back_door(self, x: str, y: str, measured: Collection[str] | None = None) -> list[frozenset[str]]:
+    def back_door(
+        self, x: str, y: str, measured: Collection[str] | None = None
+    ) -> list[frozenset[str]]:
         """The smallest back-door sets of x for y; empty where there is none.
 
         measured: nodes that may be held fixed, all by default.
@@ -77,7 +92,8 @@ class CausalGraph:
         raise AssertionError("all that may be held fixed is a set too")
 
     def _moral(self, names: Collection[str]) -> dict[str, set[str]]:
-        """Neighbours among nodes once arrows lose their heads and causes of one effect are joined."""
+        """Neighbours among nodes once arrows lose their heads and causes of one effect are
+        joined."""
         neighbours: dict[str, set[str]] = {name: set() for name in names}
         for name in names:
             for a, b in combinations([name, *self.causes[name]], 2):
@@ -95,21 +111,30 @@ LARGE = 0.5
 """φ from which on a property is named: Cohen's large effect."""
 
 
-def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str], least: float = LARGE) -> pd.DataFrame:
+def confounded(
+    rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str], least: float = LARGE
+) -> pd.DataFrame:
     """Values of facts whose φ with the focal group is at least `least`, largest first.
 
-    Columns: fact, value, inside, n_inside, outside, n_outside, phi. Models whose fact is not stated are left out of it.
+    Columns: fact, value, inside, n_inside, outside, n_outside, phi. Models whose fact is not stated
+    are left out of it.
     """
     messages = []
     for fact in facts:
         stated = rows[fact].notna() & (rows[fact].astype(str) != "")
-        values, group = rows.loc[stated, fact].astype(str), focal[stated].to_numpy(bool)
+        values = rows.loc[stated, fact].astype(str)
+        group = focal[stated].to_numpy(bool)
         for value in sorted(set(values)):
             has = (values == value).to_numpy()
             if has.all() or group.all() or not group.any():
                 continue
             phi = float(np.corrcoef(has, group)[0, 1])
-            counts = (int(has[group].sum()), int(group.sum()), int(has[~group].sum()), int((~group).sum()))
+            counts = (
+                int(has[group].sum()),
+                int(group.sum()),
+                int(has[~group].sum()),
+                int((~group).sum()),
+            )
             messages.append((fact, value, *counts, phi))
     columns = ["fact", "value", "inside", "n_inside", "outside", "n_outside", "phi"]
     table = pd.DataFrame(messages, columns=columns)
@@ -118,10 +143,12 @@ def confounded(rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str],
 
 
 def shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
-    """J = |A ∩ B| / |A ∪ B| of every two facts (columns; models are rows), largest first, by the pairs that share them.
+    """J = |A ∩ B| / |A ∪ B| of every two facts (columns; models are rows), largest first, by the
+    pairs that share them.
 
-    Columns: fact, other, both, fact_alone, other_alone, jaccard (NaN where no pair shares either). A pair that shares
-    one fact alone is what tells it from the other. Facts that are empty or missing are shared by nobody.
+    Columns: fact, other, both, fact_alone, other_alone, jaccard (NaN where no pair shares either).
+    A pair that shares one fact alone is what tells it from the other. Facts that are empty or
+    missing are shared by nobody.
     """
     upper = np.triu_indices(len(facts), 1)
     shares = {}
@@ -130,25 +157,40 @@ def shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
         shares[name] = ((values[:, None] == values) & (values != ""))[upper]
     rows = []
     for fact, other in combinations(shares, 2):
-        a, b = shares[fact], shares[other]
-        both, either = int((a & b).sum()), int((a | b).sum())
-        rows.append((fact, other, both, int((a & ~b).sum()), int((b & ~a).sum()), both / either if either else np.nan))
-    table = pd.DataFrame(rows, columns=["fact", "other", "both", "fact_alone", "other_alone", "jaccard"])
+        a = shares[fact]
+        b = shares[other]
+        both = int((a & b).sum())
+        either = int((a | b).sum())
+        rows.append(
+            (
+                fact,
+                other,
+                both,
+                int((a & ~b).sum()),
+                int((b & ~a).sum()),
+                both / either if either else np.nan,
+            )
+        )
+    table = pd.DataFrame(
+        rows, columns=["fact", "other", "both", "fact_alone", "other_alone", "jaccard"]
+    )
     return table.sort_values("jaccard", ascending=False, kind="stable", ignore_index=True)
 
 
 def variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, int]:
-    """Share of the variance of columns that fixed ones leave, and of how many models: 0 where they determine it.
+    """Share of the variance of columns that fixed ones leave, and of how many models: 0 where they
+    determine it.
 
-    1 − R², adjusted: (RSS/(n − p))/(TSS/(n − 1)) by least squares with a mean, summed over columns of variance 1; of
-    texts over their values as columns of 0 and 1, where without the adjustment 1 less it is the τ of Goodman and
-    Kruskal 1954, doi:10.1080/01621459.1954.10501231. Models that lack a value are left out; NaN where n ≤ p or nothing
-    varies.
+    1 − R², adjusted: (RSS/(n − p))/(TSS/(n − 1)) by least squares with a mean, summed over columns
+    of variance 1; of texts over their values as columns of 0 and 1, where without the adjustment 1
+    less it is the τ of Goodman and Kruskal 1954, doi:10.1080/01621459.1954.10501231. Models that
+    lack a value are left out; NaN where n ≤ p or nothing varies.
     """
     stated = columns.notna().all(axis=1) & fixed.notna().all(axis=1)
     if (n := int(stated.sum())) < 2:
         return float("nan"), n
-    y, x = _dummies(columns[stated]), _dummies(fixed[stated])
+    y = _dummies(columns[stated])
+    x = _dummies(fixed[stated])
     y = y[:, y.std(axis=0) > 0]
     if not y.size:
         return float("nan"), n

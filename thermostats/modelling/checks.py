@@ -1,7 +1,8 @@
-"""One list of checks over any fit, exact or sampled, each a frozen record with its table; together they are the gate.
+"""One list of checks over any fit, exact or sampled, each a frozen record with its table; together
+they are the gate.
 
-The gate closes where a sampler failed, and where the model does not reproduce what the claim is about. Everything else
-warns: it is shown and closes nothing.
+The gate closes where a sampler failed, and where the model does not reproduce what the claim is
+about. Everything else warns: it is shown and closes nothing.
 """
 
 from __future__ import annotations
@@ -36,18 +37,22 @@ from thermostats.modelling.leave_out import LeftOut, folds
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
 
-PASSED, WARNED, FAILED = "passed", "warned", "failed"
+PASSED = "passed"
+WARNED = "warned"
+FAILED = "failed"
 REPLICATES, OF_PRIOR = 4000, 1000
-"""Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at most."""
+"""Replicated data sets of the posterior and of the prior; a draw of the posterior gives one at
+most."""
 CENTRAL = 0.94
 """Share of replicated values that the table of a predictive check encloses."""
 SURPRISING, ODD = 0.02, 0.05
-"""Probability that a right model fails by its statistics or warns by its prior or LOO-PIT, and that it warns by its
-shape; statistics of one check together, whatever their number."""
+"""Probability that a right model fails by its statistics or warns by its prior or LOO-PIT, and that
+it warns by its shape; statistics of one check together, whatever their number."""
 POWERS = (0.8, 1.25)
 """Powers of the prior; Kallioinen et al. 2024, doi:10.1007/s11222-023-10366-5."""
 SURE, NEAR = 0.95, 0.20
-"""Probability from which on a statement is decided, and of its contrary up to which it is still near that."""
+"""Probability from which on a statement is decided, and of its contrary up to which it is still
+near that."""
 AS_FITTED = "as fitted"
 
 
@@ -62,10 +67,14 @@ SHAPES: Mapping[str, Statistic] = {
     "smallest": lambda y: y.min(axis=-1),
     "skew": skewness,
 }
-"""What calls for a model with heavier tails or skew, where there are no residuals of a linear model to look at."""
+"""What calls for a model with heavier tails or skew, where there are no residuals of a linear model
+to look at."""
 LARGE_IS_ODD = ("spread", *laws.LARGE_IS_ODD)
 """A spread below what a prior expects is what a weak prior is for."""
-UNITS = "are the outcomes in the unit that the prior is stated for (gains and their logs, not per cent)?"
+UNITS = (
+    "are the outcomes in the unit that the prior is stated for (gains and their logs, not per "
+    "cent)?"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +90,8 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Gate:
-    """Whether a fit may be used: nothing failed. At a prompt and in a notebook it is a table with one row per check."""
+    """Whether a fit may be used: nothing failed. At a prompt and in a notebook it is a table with
+    one row per check."""
 
     checks: tuple[Check, ...]
 
@@ -93,17 +103,24 @@ class Gate:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every check that did not pass, in words."""
-        return tuple(f"{c.name} {c.outcome}: {c.reason}" for c in self.checks if c.outcome != PASSED)
+        return tuple(
+            f"{c.name} {c.outcome}: {c.reason}" for c in self.checks if c.outcome != PASSED
+        )
 
     @property
     def headline(self) -> str:
         """Whether the gate is open, in words."""
-        counts = [f"{sum(c.outcome == word for c in self.checks)} {word}" for word in (PASSED, WARNED, FAILED)]
+        counts = [
+            f"{sum(c.outcome == word for c in self.checks)} {word}"
+            for word in (PASSED, WARNED, FAILED)
+        ]
         return f"gate {'open' if self.passes else 'closed'}: {', '.join(counts)}"
 
     def table(self) -> pd.DataFrame:
         """One row per check."""
-        return pd.DataFrame([{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks])
+        return pd.DataFrame(
+            [{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks]
+        )
 
     def __repr__(self) -> str:
         width = max((len(c.name) for c in self.checks), default=0)
@@ -115,16 +132,20 @@ class Gate:
 
 
 def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
-    """All checks of a fit, and what becomes of some statements under other priors and without each unit.
+    """All checks of a fit, and what becomes of some statements under other priors and without each
+    unit.
 
-    `refits`: also under the law's alternatives and without units, by exact refits. Where the draws themselves failed,
-    nothing is refitted and no outcome is left out.
+    `refits`: also under the law's alternatives and without units, by exact refits. Where the draws
+    themselves failed, nothing is refitted and no outcome is left out.
     """
     for statement in statements.values():
         fit.truth(statement)  # refused before anything is fitted again
     rng = np.random.default_rng(seed)
-    observed, statistics = fit.model.observed, fit.law.statistics(fit.design)
-    placed = {name: T for name, T in {**LOCATION, **statistics}.items() if name not in laws.LARGE_IS_ODD}
+    observed = fit.model.observed
+    statistics = fit.law.statistics(fit.design)
+    placed = {
+        name: T for name, T in {**LOCATION, **statistics}.items() if name not in laws.LARGE_IS_ODD
+    }
     prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     drawn = sampler(fit, statements)
@@ -143,12 +164,14 @@ def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: i
 
 
 def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
-    """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity that statements read.
+    """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity
+    that statements read.
 
-    Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or where importance
-    weights cannot be trusted; warns of all else, of nuisance parameters too.
+    Fails where one of those is beyond its limit, where more than 0.1% of transitions diverged, or
+    where importance weights cannot be trusted; warns of all else, of nuisance parameters too.
     """
-    draws, unsound = fit.draws, list[str]()
+    draws = fit.draws
+    unsound = list[str]()
     if draws.exact:
         unsound = list(draws.failures())
     else:
@@ -175,17 +198,26 @@ def predictive(
     outcome: str,
     level: float = SURPRISING,
 ) -> Check:
-    """Replicated data (draws × n) resemble the observed in every statistic; Gelman, Meng and Stern 1996.
+    """Replicated data (draws × n) resemble the observed in every statistic; Gelman, Meng and Stern
+    1996.
 
-    p = P(T(replicated) ≥ T(observed)), ties halved; odd is a small p and, unless only large values are, a large one.
-    joint = P(the oddest statistic of replicated data is as odd as this): a statistic is not reproduced where that is
-    below `level`, so that a right model is blamed with that probability, whatever the number of statistics and however
-    they depend on one another (Westfall and Young 1993). `outcome`: what such a statistic makes of the check.
+    p = P(T(replicated) ≥ T(observed)), ties halved; odd is a small p and, unless only large values
+    are, a large one. joint = P(the oddest statistic of replicated data is as odd as this): a
+    statistic is not reproduced where that is below `level`, so that a right model is blamed with
+    that probability, whatever the number of statistics and however they depend on one another
+    (Westfall and Young 1993). `outcome`: what such a statistic makes of the check.
     """
     columns = ["statistic", "observed", "lower", "upper", "p", "joint"]
     if not statistics:
-        return Check(name=name, outcome=PASSED, reason="nothing to look at", table=pd.DataFrame(columns=columns))
-    values = np.column_stack([np.append(T(replicates), T(observed[None])) for T in statistics.values()])
+        return Check(
+            name=name,
+            outcome=PASSED,
+            reason="nothing to look at",
+            table=pd.DataFrame(columns=columns),
+        )
+    values = np.column_stack(
+        [np.append(T(replicates), T(observed[None])) for T in statistics.values()]
+    )
     p = 1 - (stats.rankdata(values, axis=0) - 0.5) / len(values)
     large = [label in LARGE_IS_ODD for label in statistics]
     odd = np.where(large, p, 2 * np.minimum(p, 1 - p))
@@ -195,23 +227,29 @@ def predictive(
     missed = [label for label, below in zip(statistics, joint < level, strict=True) if below]
     reason = f"not reproduced: {', '.join(missed)}" if missed else "all statistics are reproduced"
     if missed and name.startswith("prior"):
-        reason = f"the prior hardly gives such {', '.join(missed)}" + f"; {UNITS}" * bool({*missed} & {*LOCATION})
+        reason = f"the prior hardly gives such {', '.join(missed)}" + f"; {UNITS}" * bool(
+            {*missed} & {*LOCATION}
+        )
     table = pd.DataFrame(cells, columns=columns)
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
 
 def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
-    """Residuals of a linear model as `residuals` looks at them, of other models the shape of the outcomes; warns.
+    """Residuals of a linear model as `residuals` looks at them, of other models the shape of the
+    outcomes; warns.
 
-    Residuals are compared with those of new groups, whose effects are drawn from their population (Marshall and
-    Spiegelhalter 2007, doi:10.1214/07-BA228): else a group that is far from the others is reproduced as it is.
+    Residuals are compared with those of new groups, whose effects are drawn from their population
+    (Marshall and Spiegelhalter 2007, doi:10.1214/07-BA228): else a group that is far from the
+    others is reproduced as it is.
     """
     statistics = SHAPES
     if fit.design.regressors is not None:
         statistics = laws.statistics(fit.design.regressors, {**laws.CLOSING, **laws.WARNING})
         if isinstance(fit.model, Gaussian):
             replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
-    return predictive("shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD)
+    return predictive(
+        "shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD
+    )
 
 
 def _left_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
@@ -226,25 +264,38 @@ def _left_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str
 
 
 def loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
-    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, and why.
+    """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, and
+    why.
 
     Warns: it asks about the whole distribution of the outcomes, of which a claim is about a part.
     """
     if left_out is None:
         nothing = pd.DataFrame({"pit": np.empty(0)})
-        return Check(name="LOO-PIT", outcome=WARNED, reason=f"not asked, since {why}", table=nothing)
+        return Check(
+            name="LOO-PIT", outcome=WARNED, reason=f"not asked, since {why}", table=nothing
+        )
     p = float(stats.kstest(left_out.pit, "uniform").pvalue)
-    outcome, reason = WARNED if p < SURPRISING else PASSED, f"Kolmogorov–Smirnov p = {p:.3g}"
+    outcome = WARNED if p < SURPRISING else PASSED
+    reason = f"Kolmogorov–Smirnov p = {p:.3g}"
     if left_out.untrusted:
-        reason += f"; weights of {left_out.untrusted} of {left_out.pit.size} outcomes cannot be trusted"
-    return Check(name="LOO-PIT", outcome=outcome, reason=reason, table=pd.DataFrame({"pit": left_out.pit}))
+        reason += (
+            f"; weights of {left_out.untrusted} of {left_out.pit.size} outcomes cannot be trusted"
+        )
+    return Check(
+        name="LOO-PIT", outcome=outcome, reason=reason, table=pd.DataFrame({"pit": left_out.pit})
+    )
 
 
 def prior_sensitivity(table: pd.DataFrame) -> Check:
-    """Whether a decided statement is no longer near under another prior; `table`: as `sensitivity` has it."""
+    """Whether a decided statement is no longer near under another prior; `table`: as `sensitivity`
+    has it."""
     unknown = table.loc[table["probability"].isna(), "alternative"].drop_duplicates()
-    reasons = [*_moved(table, "with"), *(f"weights of {name} cannot be trusted" for name in unknown)]
-    outcome, reason = WARNED if reasons else PASSED, "; ".join(reasons) or "nothing moves by much"
+    reasons = [
+        *_moved(table, "with"),
+        *(f"weights of {name} cannot be trusted" for name in unknown),
+    ]
+    outcome = WARNED if reasons else PASSED
+    reason = "; ".join(reasons) or "nothing moves by much"
     return Check(name="prior sensitivity", outcome=outcome, reason=reason, table=table)
 
 
@@ -252,17 +303,25 @@ def influence(table: pd.DataFrame) -> Check:
     """Whether a decided statement hangs on one unit; `table`: as `left_out` has it."""
     reasons = _moved(table, "without")
     reason = f"hangs on one unit: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
-    return Check(name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table)
+    return Check(
+        name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table
+    )
 
 
 def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
-    """Probabilities of statements as fitted, with the prior raised to powers, and under the law's alternatives.
+    """Probabilities of statements as fitted, with the prior raised to powers, and under the law's
+    alternatives.
 
-    Columns: statement, alternative, probability (missing where weights cannot be trusted), pareto_k (of importance
-    weights; without it an exact refit).
+    Columns: statement, alternative, probability (missing where weights cannot be trusted), pareto_k
+    (of importance weights; without it an exact refit).
     """
-    log_prior, rows = fit.log_prior, []
-    others = {name: fit.under(law).quantities for name, law in fit.law.alternatives.items()} if refits else {}
+    log_prior = fit.log_prior
+    rows = []
+    others = (
+        {name: fit.under(law).quantities for name, law in fit.law.alternatives.items()}
+        if refits
+        else {}
+    )
     for name, statement in statements.items():
         truth = fit.truth(statement).ravel()
         rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
@@ -275,12 +334,16 @@ def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) 
 
 
 def probabilities_without_units(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
-    """Probabilities of statements with nothing left out and without each unit: statement, left_out, probability.
+    """Probabilities of statements with nothing left out and without each unit: statement, left_out,
+    probability.
 
-    Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which the statement cannot
-    be put is passed over.
+    Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which
+    the statement cannot be put is passed over.
     """
-    rest = [(unit, fit.without(out, refit=False).quantities) for unit, out in units_of(fit.rows, fit.law.units)]
+    rest = [
+        (unit, fit.without(out, refit=False).quantities)
+        for unit, out in units_of(fit.rows, fit.law.units)
+    ]
     rows: list[tuple[str, str, float]] = []
     for name, statement in statements.items():
         rows.append((name, "nothing", float(fit.truth(statement).mean())))
@@ -289,7 +352,8 @@ def probabilities_without_units(fit: Fit, statements: Mapping[str, Statement]) -
 
 
 def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Names of units and their rows: of every column with three units or more whose units no column before has."""
+    """Names of units and their rows: of every column with three units or more whose units no column
+    before has."""
     seen: list[set[frozenset[int]]] = []
     for column in columns:
         if column not in rows or rows[column].nunique() < 3:
@@ -312,7 +376,8 @@ def read_by(statements: Mapping[str, Statement], quantities: Quantities) -> list
 
 
 def no_longer_near(probability: float, other: Array) -> NDArray[np.bool_]:
-    """Whether a decided probability falls below 0.80, or rises above 0.20 where it was decided against."""
+    """Whether a decided probability falls below 0.80, or rises above 0.20 where it was decided
+    against."""
     fallen = (probability >= SURE) & (other < 1 - NEAR)
     return np.asarray(fallen | ((probability <= 1 - SURE) & (other > NEAR)))
 
@@ -328,7 +393,9 @@ class _Reader(UserDict[str, Array]):
         return self.data[name]
 
 
-def _again(statement: Statement, refits: Iterable[tuple[str, Quantities]]) -> Iterator[tuple[str, float]]:
+def _again(
+    statement: Statement, refits: Iterable[tuple[str, Quantities]]
+) -> Iterator[tuple[str, float]]:
     """The probability of a statement in every refit that it can be put to."""
     if isinstance(statement, np.ndarray):
         return
@@ -340,10 +407,12 @@ def _again(statement: Statement, refits: Iterable[tuple[str, Quantities]]) -> It
 
 
 def _moved(table: pd.DataFrame, word: str) -> list[str]:
-    """Rows whose probability is no longer near that of their statement as fitted; the second column names them."""
+    """Rows whose probability is no longer near that of their statement as fitted; the second column
+    names them."""
     moved = []
     for statement, rows in table.groupby("statement", sort=False):
-        at_all, p = float(rows["probability"].iloc[0]), rows["probability"].to_numpy()
+        at_all = float(rows["probability"].iloc[0])
+        p = rows["probability"].to_numpy()
         for at in np.flatnonzero(no_longer_near(at_all, p)):
             moved.append(f"P({statement}) = {at_all:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
     return moved

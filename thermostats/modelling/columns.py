@@ -1,4 +1,5 @@
-"""A user's table as a fit reads it: columns by what they are, each unit once, models that may be compared."""
+"""A user's table as a fit reads it: columns by what they are, each unit once, models that may be
+compared."""
 
 from __future__ import annotations
 
@@ -36,14 +37,16 @@ KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
 }
 """What has numbers inside, and is none: NumPy's kind of such columns, and types of such values."""
 MAGNITUDES = (1e-60, 1e60)
-"""Of a column's largest value: fourth powers of it, and of differences that are small next to it, are doubles."""
+"""Of a column's largest value: fourth powers of it, and of differences that are small next to it,
+are doubles."""
 NAMED = 20
 """Names that a warning holds; of more it gives the number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassicalEstimate:
-    """One estimate with its interval and test; NaN where a number does not exist, and the words say why."""
+    """One estimate with its interval and test; NaN where a number does not exist, and the words say
+    why."""
 
     test: str
     """The test's name, with its null hypothesis."""
@@ -60,23 +63,43 @@ class ClassicalEstimate:
 
 
 def numbers(
-    values: ArrayLike, name: str, *, least: int = 2, positive: bool = False, varied: bool = False, truths: bool = False
+    values: ArrayLike,
+    name: str,
+    *,
+    least: int = 2,
+    positive: bool = False,
+    varied: bool = False,
+    truths: bool = False,
 ) -> Array:
     """Return one finite numeric column, or raise UsageError naming the first thing wrong with it.
 
-    `truths`: true and false count as 1 and 0. Dates, durations and complex numbers are no numbers, and the largest must
-    lie in `MAGNITUDES`.
+    `truths`: true and false count as 1 and 0. Dates, durations and complex numbers are no numbers,
+    and the largest must lie in `MAGNITUDES`.
     """
     if kind := _no_numbers(values, truths=truths):
         step = f'df.assign(**{{"{name}": df["{name}"].astype(float)}})' if kind == TRUTHS else ""
-        raise UsageError("a column is not numeric", where=name, got=kind, allowed="finite numbers", next_step=step)
+        raise UsageError(
+            "a column is not numeric",
+            where=name,
+            got=kind,
+            allowed="finite numbers",
+            next_step=step,
+        )
     try:
-        series = values.to_numpy(dtype=np.float64, na_value=np.nan) if isinstance(values, pd.Series) else values
+        series = (
+            values.to_numpy(dtype=np.float64, na_value=np.nan)
+            if isinstance(values, pd.Series)
+            else values
+        )
         array = np.asarray(series, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise UsageError("a column is not numeric", where=name, got=error, allowed="finite numbers") from error
+        raise UsageError(
+            "a column is not numeric", where=name, got=error, allowed="finite numbers"
+        ) from error
     if array.ndim != 1:
-        raise UsageError("a column has the wrong shape", where=name, got=array.shape, allowed="one dimension")
+        raise UsageError(
+            "a column has the wrong shape", where=name, got=array.shape, allowed="one dimension"
+        )
     if array.size < least:
         raise UsageError("too few points", where=name, got=array.size, allowed=f"at least {least}")
     bad = np.flatnonzero(~np.isfinite(array))
@@ -95,11 +118,15 @@ def numbers(
             where=name,
             got=f"a largest value of {largest:.3g}",
             allowed=f"between {MAGNITUDES[0]:g} and {MAGNITUDES[1]:g}",
-            next_step=f'df.assign(**{{"{name}": df["{name}"] / {largest:.0e}}}), and see the result in that unit',
+            next_step=f'df.assign(**{{"{name}": df["{name}"] / {largest:.0e}}}), and see the '
+            f"result in that unit",
         )
     if positive and array.min() <= 0:
         raise UsageError(
-            "a logarithm is taken of this column", where=name, got=f"{array.min():g}", allowed="values above 0"
+            "a logarithm is taken of this column",
+            where=name,
+            got=f"{array.min():g}",
+            allowed="values above 0",
         )
     if varied and is_constant(array):
         raise UsageError(
@@ -114,9 +141,12 @@ def numbers(
 def _no_numbers(values: ArrayLike, *, truths: bool) -> str:
     """In words what a column holds that no arithmetic makes a number; empty where it may be one."""
     series = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
-    kind, values = getattr(series.dtype, "kind", "O"), series if series.dtype == object else ()
+    kind = getattr(series.dtype, "kind", "O")
+    values = series if series.dtype == object else ()
     for word, (of_column, types) in KINDS.items():
-        if (kind == of_column or any(isinstance(value, types) for value in values)) and not (truths and word == TRUTHS):
+        if (kind == of_column or any(isinstance(value, types) for value in values)) and not (
+            truths and word == TRUTHS
+        ):
             return word
     return ""
 
@@ -155,7 +185,8 @@ def labels(
 ) -> NDArray[np.str_]:
     """Return a column of labels as text, or raise UsageError where one is missing or empty.
 
-    And where two of them, or one and one that is `held`, differ in spelling alone (`tables/labels.py`).
+    And where two of them, or one and one that is `held`, differ in spelling alone
+    (`tables/labels.py`).
     """
     column = as_labels(pd.Series(list(values), dtype=object))
     missing = column.isna() | (column == "")
@@ -172,8 +203,11 @@ def labels(
 
 
 def _without(name: str) -> str:
-    """The call that is being made without the rows that lack a label, under the user's name of their column."""
-    theirs = next((column for role in ROLES.get(name, ()) if isinstance(column := argument(role), str)), name)
+    """The call that is being made without the rows that lack a label, under the user's name of
+    their column."""
+    theirs = next(
+        (column for role in ROLES.get(name, ()) if isinstance(column := argument(role), str)), name
+    )
     rows = f"df.dropna(subset=[{written(theirs)}])"
     return again(Code(rows)) or f"df = {rows}"
 
@@ -187,16 +221,21 @@ def named(names: Iterable[str], most: int = NAMED) -> str:
 
 def models_missing(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
     """A warning that says which models are left out and why; none where all are there."""
-    all_units, remaining = set(before), set(after)
+    all_units = set(before)
+    remaining = set(after)
     gone = all_units - remaining
-    return [f"{why}, left out: {len(gone)} of {len(all_units)} models ({named(gone)})"] if gone else []
+    return (
+        [f"{why}, left out: {len(gone)} of {len(all_units)} models ({named(gone)})"] if gone else []
+    )
 
 
 def columns_of(frame: pd.DataFrame, *names: str) -> None:
     """Raise UsageError where a frame is empty or lacks a column."""
     absent = [name for name in names if name not in frame]
     if absent:
-        raise UsageError("no such column", got=", ".join(absent), allowed=some_of(frame.columns, absent[0]))
+        raise UsageError(
+            "no such column", got=", ".join(absent), allowed=some_of(frame.columns, absent[0])
+        )
     if frame.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
 
@@ -219,18 +258,23 @@ def prior_scale(value: float, where: str) -> float:
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Holm-adjusted p-values of a family of tests, p_(i) → max_{j ≤ i} min(1, (m − j + 1) p_(j)).
 
-    Raises UsageError for an empty family or a p-value that is missing or outside [0, 1]: a test that could not be made
-    must be left out by name, since it changes the family.
+    Raises UsageError for an empty family or a p-value that is missing or outside [0, 1]: a test
+    that could not be made must be left out by name, since it changes the family.
     """
     wrong = {name: p for name, p in p_values.items() if not (math.isfinite(p) and 0 <= p <= 1)}
     if wrong or not p_values:
         raise UsageError(
-            "not a family of p-values", where="holm", got=wrong or "no p-values", allowed="p-values in [0, 1]"
+            "not a family of p-values",
+            where="holm",
+            got=wrong or "no p-values",
+            allowed="p-values in [0, 1]",
         )
     # statsmodels' multipletests collects garbage at every call, 0.1 s: too slow inside simulations
     order = sorted(p_values, key=lambda name: p_values[name])
     steps = np.array([(len(order) - i) * p_values[name] for i, name in enumerate(order)])
-    adjusted = dict(zip(order, map(float, np.maximum.accumulate(np.minimum(steps, 1))), strict=True))
+    adjusted = dict(
+        zip(order, map(float, np.maximum.accumulate(np.minimum(steps, 1))), strict=True)
+    )
     return {name: adjusted[name] for name in p_values}
 
 
@@ -243,30 +287,44 @@ def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
         columns_of(rows, se)
     elif isinstance(se, bool) or not isinstance(se, Real):
         name = f"{outcome}_se"
-        step = f"put them into a column: {again(Code(f'df.assign(**{{{written(name)}: ERRORS}})'), se=name)}"
-        what, allowed = "a standard error is a column or a number", "the name of a column, or a number from 0"
+        step = (
+            f"put them into a column: "
+            f"{again(Code(f'df.assign(**{{{written(name)}: ERRORS}})'), se=name)}"
+        )
+        what = "a standard error is a column or a number"
+        allowed = "the name of a column, or a number from 0"
         raise UsageError(what, where="se", got=type(se).__name__, allowed=allowed, next_step=step)
     column = rows[se] if isinstance(se, str) else pd.Series(float(se), index=rows.index)
     lacking = column.isna()
     if lacking.any():
-        units = named(set(rows.loc[lacking, "model_id"].astype(str)), 5) if "model_id" in rows else ""
+        units = (
+            named(set(rows.loc[lacking, "model_id"].astype(str)), 5) if "model_id" in rows else ""
+        )
         raise UsageError(
             "a standard error is missing",
             where=se,
-            got=f"none of {units}" if units else f"{int(lacking.sum())} of {len(rows)} rows have none",
+            got=f"none of {units}"
+            if units
+            else f"{int(lacking.sum())} of {len(rows)} rows have none",
             allowed="a standard error of every row; 0 is an outcome without error",
             next_step=f'df = df.dropna(subset=["{se}"])',
         )
     errors = numbers(column, str(se), least=1)
     if (errors < 0).any():
-        raise UsageError("a standard error below 0", where=se, got=f"{errors.min():g}", allowed="0 or above")
+        raise UsageError(
+            "a standard error below 0", where=se, got=f"{errors.min():g}", allowed="0 or above"
+        )
     return errors
 
 
-def errors_of_logs(rows: pd.DataFrame, se: str | float, outcome: str, values: Array) -> tuple[Array, str]:
-    """Standard errors of log outcomes by the delta method, se/outcome, and the sentence that says so.
+def errors_of_logs(
+    rows: pd.DataFrame, se: str | float, outcome: str, values: Array
+) -> tuple[Array, str]:
+    """Standard errors of log outcomes by the delta method, se/outcome, and the sentence that says
+    so.
 
-    Raises UsageError as `stated`, and for an error that is not below its outcome: its logarithm has no such error.
+    Raises UsageError as `stated`, and for an error that is not below its outcome: its logarithm has
+    no such error.
     """
     errors = stated(rows, se, outcome)
     if (large := errors >= values).any():
@@ -275,18 +333,25 @@ def errors_of_logs(rows: pd.DataFrame, se: str | float, outcome: str, values: Ar
         raise UsageError(
             f"is this the standard error of {outcome}? It is not smaller than {outcome} itself",
             where=se,
-            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {int(large.sum())} of {values.size} such rows",
-            allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than {outcome}",
-            next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left out",
+            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {int(large.sum())} of "
+            f"{values.size} such rows",
+            allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than "
+            f"{outcome}",
+            next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left "
+            f"out",
         )
     return errors / values, f"errors of logs by the delta method: {se} / {outcome}"
 
 
-def errors_not_read(table: pd.DataFrame, outcome: str, se: str | float | None, *others: str) -> list[str]:
+def errors_not_read(
+    table: pd.DataFrame, outcome: str, se: str | float | None, *others: str
+) -> list[str]:
     """What a table says of errors and the fit does not read."""
     if se is None:
         return [
-            f'{column} is not read: se="{column}" takes it as known' for column in (f"{outcome}_se",) if column in table
+            f'{column} is not read: se="{column}" takes it as known'
+            for column in (f"{outcome}_se",)
+            if column in table
         ]
     if left := [name for name in others if name in table]:
         return [f"not read with se: {', '.join(left)}"]
@@ -345,18 +410,24 @@ class Columns:
     """What else the rows get from the user's columns."""
 
     def read(self, table: pd.DataFrame, optional: Sequence[str] = ()) -> pd.DataFrame:
-        """The table with the package's names next to the user's; UsageError with the call filled in where one lacks."""
+        """The table with the package's names next to the user's; UsageError with the call filled in
+        where one lacks."""
         absent = self._absent(table)
         if set(absent) - set(optional):
-            raise self.refusal(table, {name: c for name, c in absent.items() if name not in optional})
+            raise self.refusal(
+                table, {name: c for name, c in absent.items() if name not in optional}
+            )
         return self._renamed(table)
 
     def of_new(self, new: pd.DataFrame) -> pd.DataFrame:
-        """Rows to predict, as `read`, without what predictions do not need; UsageError that names what they lack.
+        """Rows to predict, as `read`, without what predictions do not need; UsageError that names
+        what they lack.
 
         And for numbers that are not finite, or of which no logarithm can be taken.
         """
-        needed = {name: _listed(names) for name, names in self.named.items() if name not in OF_THE_FITTED}
+        needed = {
+            name: _listed(names) for name, names in self.named.items() if name not in OF_THE_FITTED
+        }
         absent = {name: columns for name, columns in self._absent(new).items() if name in needed}
         if further := [column for column in self.further if column not in new]:
             absent["blocks"] = further
@@ -364,15 +435,24 @@ class Columns:
             filled = {column: Code("VALUES") for columns in absent.values() for column in columns}
             step = f"fit.predict(df.assign(**{written(filled)}))"
             there = some_of(new.columns, next(iter(absent.values()))[0])
-            raise UsageError("rows to predict lack columns", where=_lacks(absent), got=there, next_step=step)
+            raise UsageError(
+                "rows to predict lack columns", where=_lacks(absent), got=there, next_step=step
+            )
         for name, columns in needed.items():
             for column in columns if name not in (*TEXT, "levels", "shape") else ():
                 numbers(new[column], column, least=1, positive=name in LOGS)
         rows = self._renamed(new)
-        return rows if OURS["model"] in rows else rows.assign(**{OURS["model"]: rows.index.astype(str)})
+        return (
+            rows
+            if OURS["model"] in rows
+            else rows.assign(**{OURS["model"]: rows.index.astype(str)})
+        )
 
     def _absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
-        absent = {name: [c for c in _listed(names) if c not in table] for name, names in self.named.items()}
+        absent = {
+            name: [c for c in _listed(names) if c not in table]
+            for name, names in self.named.items()
+        }
         return {name: columns for name, columns in absent.items() if columns}
 
     def _renamed(self, table: pd.DataFrame) -> pd.DataFrame:
@@ -384,7 +464,8 @@ class Columns:
         return self.computed(table.assign(**new))
 
     def refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
-        """The error for columns that are not there: what lacks, what is there, and the call that would work."""
+        """The error for columns that are not there: what lacks, what is there, and the call that
+        would work."""
         there = some_of(table.columns, next(iter(absent.values()))[0])
         return UsageError(
             "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
@@ -394,9 +475,13 @@ class Columns:
         )
 
     def filled_in(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> str:
-        """The call with columns that are there; for rows of `features`, a row a measurement, one with a row a model."""
+        """The call with columns that are there; for rows of `features`, a row a measurement, one
+        with a row a model."""
         if self.call == "fit_heritage" and {"run_id", "penultimate_gain"} <= set(table):
-            return 'thermostats.fit_heritage(thermostats.gain_rows("penultimate_gain"), estimand="penultimate_gain")'
+            return (
+                'thermostats.fit_heritage(thermostats.gain_rows("penultimate_gain"), '
+                'estimand="penultimate_gain")'
+            )
         chosen: dict[str, Any] = {}
         for name, names in self.named.items():
             if absent.get(name):
@@ -404,7 +489,9 @@ class Columns:
                 chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "COLUMN"
             elif name not in OURS or names != OURS[name]:
                 none: list[str] | None = [] if name in SEVERAL else None
-                chosen[name] = names if isinstance(names, (str, type(None))) else list(names) or none
+                chosen[name] = (
+                    names if isinstance(names, (str, type(None))) else list(names) or none
+                )
         gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
         stated = {name: LEFT_OUT if name in gone else value for name, value in chosen.items()}
         plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
@@ -412,7 +499,8 @@ class Columns:
 
 
 def gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
-    """The columns of a law of gains, one row per model: what `model_gains` reads under the package's names."""
+    """The columns of a law of gains, one row per model: what `model_gains` reads under the
+    package's names."""
     lab = named.get("lab")
     return Columns(
         call=function,
@@ -427,10 +515,13 @@ def _with(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
 
 
 def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | list[str] | None:
-    """The column or columns that an argument most likely means, of those not taken; None where none is likely."""
+    """The column or columns that an argument most likely means, of those not taken; None where none
+    is likely."""
     used = {column for value in taken for column in _listed(value)}
     folded = {str(column).casefold(): str(column) for column in table if column not in used}
-    fitting = [low for low, column in folded.items() if _holds_numbers(table[column]) != (name in TEXT)]
+    fitting = [
+        low for low, column in folded.items() if _holds_numbers(table[column]) != (name in TEXT)
+    ]
     names = names_of(*USUAL.get(name, ()))
     likely = [low for low in names if low in fitting]
     if not likely:
@@ -444,15 +535,20 @@ def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | li
 
 
 def frame_of(table: Any) -> pd.DataFrame:
-    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; UsageError for what is no table."""
+    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; UsageError for
+    what is no table."""
     if isinstance(table, pd.DataFrame):
         return table
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
         step = f"pd.read_csv({written(table)})" if isinstance(table, str) else ""
-        raise UsageError("not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step)
-    if isinstance(table, Mapping) and not any(pd.api.types.is_list_like(value) for value in table.values()):
+        raise UsageError(
+            "not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step
+        )
+    if isinstance(table, Mapping) and not any(
+        pd.api.types.is_list_like(value) for value in table.values()
+    ):
         return pd.DataFrame([table])
     return pd.DataFrame(table)
 
@@ -468,7 +564,8 @@ def needing(*names: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
 
 
 def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
-    """UsageError where two rows are of one unit: repeated rows make every error too small. No `unit`: equal rows."""
+    """UsageError where two rows are of one unit: repeated rows make every error too small. No
+    `unit`: equal rows."""
     by = list(unit)
     twice = rows.duplicated(by) if by else rows.astype(str).duplicated()
     if not twice.any():
@@ -487,7 +584,8 @@ def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """A table of one row per unit, with `model_id` and `heritage`, for a fit that may have levels of groups."""
+    """A table of one row per unit, with `model_id` and `heritage`, for a fit that may have levels
+    of groups."""
 
     rows: pd.DataFrame
     group: str | None
@@ -495,15 +593,22 @@ class Units:
     warnings: list[str]
 
 
-def unit_rows(table: pd.DataFrame, roles: Columns, model: str | Sequence[str] | None, group: str | None) -> Units:
-    """The rows that a call asks for, by `roles`, its `model` (None: rows are units) and its `group`.
+def unit_rows(
+    table: pd.DataFrame, roles: Columns, model: str | Sequence[str] | None, group: str | None
+) -> Units:
+    """The rows that a call asks for, by `roles`, its `model` (None: rows are units) and its
+    `group`.
 
-    A table without our columns of models or labs is one whose rows are units or have no levels, which is said.
+    A table without our columns of models or labs is one whose rows are units or have no levels,
+    which is said.
     """
     warnings = list[str]()
     if group == OURS["lab"] and group not in table:
         group = None
-        warnings.append('the table has no column heritage, so rows have no levels: group="lab" names another column')
+        warnings.append(
+            'the table has no column heritage, so rows have no levels: group="lab" names another '
+            "column"
+        )
     if model == OURS["model"] and model not in table:
         model = ()
     columns = replace(roles, named={**roles.named, "model": model, "group": group})
@@ -511,20 +616,34 @@ def unit_rows(table: pd.DataFrame, roles: Columns, model: str | Sequence[str] | 
     first = _listed(model)
     if model is not None:
         units_once(rows, first)
-    names = {"model": rows[first[0]] if first else rows.index.astype(str), "lab": rows[group] if group else ""}
-    rows = rows.assign(**{OURS[name]: value for name, value in names.items() if OURS[name] not in rows})
-    return Units(rows=rows.reset_index(drop=True), group=group, columns=columns, warnings=warnings + left)
+    names = {
+        "model": rows[first[0]] if first else rows.index.astype(str),
+        "lab": rows[group] if group else "",
+    }
+    rows = rows.assign(
+        **{OURS[name]: value for name, value in names.items() if OURS[name] not in rows}
+    )
+    return Units(
+        rows=rows.reset_index(drop=True), group=group, columns=columns, warnings=warnings + left
+    )
 
 
 def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.DataFrame, list[str]]:
-    """Rows without models whose gains are near 1 by construction (`comparable` false), and the warning about them."""
+    """Rows without models whose gains are near 1 by construction (`comparable` false), and the
+    warning about them."""
     if "comparable" not in rows:
         return rows, []
     pinned = ~rows["comparable"].astype("boolean").fillna(value=True).astype(bool)
     if not pinned.any():
         return rows, []
-    names = named(set(rows.loc[pinned, unit].astype(str))) if unit in rows else f"{int(pinned.sum())} rows"
-    words = f"left out, since normalised after the sum: {names} (df.assign(comparable=True) keeps them)"
+    names = (
+        named(set(rows.loc[pinned, unit].astype(str)))
+        if unit in rows
+        else f"{int(pinned.sum())} rows"
+    )
+    words = (
+        f"left out, since normalised after the sum: {names} (df.assign(comparable=True) keeps them)"
+    )
     return rows[~pinned], [words]
 
 

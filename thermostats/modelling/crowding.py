@@ -1,6 +1,8 @@
-"""log gᵢ = a + b_w (xᵢ − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + εᵢ, x = log ρ: does head density ρ = H/d_h move the gain?
+"""log gᵢ = a + b_w (xᵢ − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + εᵢ, x = log ρ: does head density ρ =
+H/d_h move the gain?
 
-Sign and size within and between labs; and is there a threshold, log gᵢ = a + δ [ρᵢ > c] + u_lab + εᵢ?
+Sign and size within and between labs; and is there a threshold, log gᵢ = a + δ [ρᵢ > c] + u_lab +
+εᵢ?
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import Columns, columns_of, gain_columns, is_constant, labels, named, numbers
+from thermostats.modelling.columns import (
+    Columns,
+    columns_of,
+    gain_columns,
+    is_constant,
+    labels,
+    named,
+    numbers,
+)
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
@@ -38,7 +48,8 @@ from thermostats.modelling.model_gains import ModelGains, Preference, known_erro
 from thermostats.plots.general import ABOVE, log_axis, reference, scatter_labelled
 
 SCALE = 0.5
-"""Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest share it, half each."""
+"""Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest
+share it, half each."""
 SHARE = SCALE / 2
 MOST_CUTS = 24
 ERRORS = "s_i the standard error of log g_i over prompts"
@@ -54,18 +65,26 @@ STEPS: dict[str, Statement] = {
 }
 
 
-def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any) -> ModelGains:
-    """The rows of `fit_crowding`: besides rho its logarithm, in all and within and between labs, each about its mean.
+def crowding_rows(
+    table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any
+) -> ModelGains:
+    """The rows of `fit_crowding`: besides rho its logarithm, in all and within and between labs,
+    each about its mean.
 
     Raises as it does. `chosen`: source, error_from, prompt_counts.
     """
     models = _models_of(table, estimand, 5, quantities=["rho"], **chosen)
-    frame, warnings = models.table, list(models.warnings)
+    frame = models.table
+    warnings = list(models.warnings)
     rho = numbers(frame["rho"], "rho", varied=True)
-    labs, x = frame["heritage"].astype(str), pd.Series(np.log(rho))
+    labs = frame["heritage"].astype(str)
+    x = pd.Series(np.log(rho))
     if labs.nunique() < 2:
         raise UsageError(
-            "there is no variation between labs", where="heritage", got=labs.unique()[0], allowed="2 labs or more"
+            "there is no variation between labs",
+            where="heritage",
+            got=labs.unique()[0],
+            allowed="2 labs or more",
         )
     lab_mean = x.groupby(labs.to_numpy()).transform("mean")
     if is_constant((x - lab_mean + 1).to_numpy()):
@@ -74,14 +93,17 @@ def crowding_rows(table: pd.DataFrame, estimand: str = "penultimate_gain", **cho
         warnings.append("every lab has the same mean of log ρ: the slope between labs is its prior")
     if labs.nunique() < 4:
         warnings.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
-    rows = frame.assign(rho=rho, log_rho=x, within=x - lab_mean, between=lab_mean - x.mean(), centred=x - x.mean())
+    rows = frame.assign(
+        rho=rho, log_rho=x, within=x - lab_mean, between=lab_mean - x.mean(), centred=x - x.mean()
+    )
     return replace(models, table=rows, warnings=tuple(warnings))
 
 
 def _models_of(
     table: pd.DataFrame, estimand: str, least: int, *, quantities: Sequence[str] = (), **chosen: Any
 ) -> ModelGains:
-    """One row per model, with its lab and a known error; UsageError for fewer than `least`, and gains all the same."""
+    """One row per model, with its lab and a known error; UsageError for fewer than `least`, and
+    gains all the same."""
     models = model_gains(
         table,
         estimand,
@@ -110,20 +132,26 @@ def fit_crowding(
 ) -> Fit:
     """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
 
-    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`): `outcome`, `model`,
-    `lab` and `density` (ρ) name its columns, and `<outcome>_sd` (divisor n − 1) with `n_prompts`, where there, the
-    errors. `source`: files to take, in order of preference, all but the controlled study by default. `error_from`: the
-    gain whose relative spread stands in where that of the outcome is not known. `prompt_counts`: prompts of each prompt
-    set, for averages that have no number of prompts, whose standard deviations then count as published (divisor n).
-    Quantities: within (b_w), between (b_b), their difference, lab_sd, residual_sd; a slope is the change of log gain
-    when ρ grows by a factor e. Tables: `models`, and `rivals` (constant, slope, step, slopes within and between apart:
-    evidence, leave one model out, leave one lab out).
+    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`):
+    `outcome`, `model`, `lab` and `density` (ρ) name its columns, and `<outcome>_sd` (divisor n − 1)
+    with `n_prompts`, where there, the errors. `source`: files to take, in order of preference, all
+    but the controlled study by default. `error_from`: the gain whose relative spread stands in
+    where that of the outcome is not known. `prompt_counts`: prompts of each prompt set, for
+    averages that have no number of prompts, whose standard deviations then count as published
+    (divisor n). Quantities: within (b_w), between (b_b), their difference, lab_sd, residual_sd; a
+    slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
+    (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave
+    one lab out).
 
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
     columns = gain_columns("fit_crowding", outcome, model=model, lab=lab, density=density)
     crowded = crowding_rows(
-        columns.read(table), outcome, source=source, error_from=error_from, prompt_counts=prompt_counts
+        columns.read(table),
+        outcome,
+        source=source,
+        error_from=error_from,
+        prompt_counts=prompt_counts,
     )
     line = declare_slopes(crowded.table, "within", "between")
     law = Law(
@@ -153,15 +181,20 @@ def fit_threshold(
     prompt_counts: Mapping[str, int] | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log g_i = a + δ [ρ_i > c] + u_lab + ε_i, log c uniform between the smallest and the largest log ρ.
+    """log g_i = a + δ [ρ_i > c] + u_lab + ε_i, log c uniform between the smallest and the largest
+    log ρ.
 
-    `table` and the rest as in `fit_crowding`, which raises the same. Quantities: threshold (c), step (δ), below (a),
-    above (a + δ), lab_sd, residual_sd. Tables: `models`, `threshold` (posterior of c over the gaps between neighbouring
-    values of ρ), `rivals`.
+    `table` and the rest as in `fit_crowding`, which raises the same. Quantities: threshold (c),
+    step (δ), below (a), above (a + δ), lab_sd, residual_sd. Tables: `models`, `threshold`
+    (posterior of c over the gaps between neighbouring values of ρ), `rivals`.
     """
     columns = gain_columns("fit_threshold", outcome, model=model, lab=lab, density=density)
     crowded = crowding_rows(
-        columns.read(table), outcome, source=source, error_from=error_from, prompt_counts=prompt_counts
+        columns.read(table),
+        outcome,
+        source=source,
+        error_from=error_from,
+        prompt_counts=prompt_counts,
     )
     law = Law(
         name="threshold",
@@ -191,17 +224,23 @@ def _fitted(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fit:
 
 
 def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its rows."""
+    """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its
+    rows."""
     rows = columns.of_new(new)
     rho = numbers(rows["rho"], "rho", least=1, positive=True)
-    x, labs = pd.Series(np.log(rho), index=rows.index), rows["heritage"]
-    by_lab, middle = fitted.groupby("heritage")["log_rho"].mean(), fitted["log_rho"].mean()
+    x = pd.Series(np.log(rho), index=rows.index)
+    labs = rows["heritage"]
+    by_lab = fitted.groupby("heritage")["log_rho"].mean()
+    middle = fitted["log_rho"].mean()
     of_lab = labs.map(by_lab).fillna(x.groupby(labs).transform("mean")).astype("float64")
-    return rows.assign(rho=rho, log_rho=x, within=x - of_lab, between=of_lab - middle, centred=x - middle)
+    return rows.assign(
+        rho=rho, log_rho=x, within=x - of_lab, between=of_lab - middle, centred=x - middle
+    )
 
 
 def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) -> Mixed:
-    """A line of log gains with levels of labs and known errors; `share`: prior scale of labs and of models in them."""
+    """A line of log gains with levels of labs and known errors; `share`: prior scale of labs and of
+    models in them."""
     first = "mean log gain: a factor 1.6 either way is one standard deviation"
     effects = Levels(
         column="heritage",
@@ -213,7 +252,11 @@ def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) 
         name=LEVEL,
     )
     rest = Rest(
-        scale=share, why=f"models within labs: {models}", quantity="residual_sd", error="error", error_symbol="s_i"
+        scale=share,
+        why=f"models within labs: {models}",
+        quantity="residual_sd",
+        error="error",
+        error_symbol="s_i",
     )
     return Mixed(
         outcome="log_gain",
@@ -227,7 +270,11 @@ def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) 
 
 
 HALVES = ("half the scale of log gains", "the other half")
-SYMBOLS = {"within": ("b_w", "(x_i − x̄_lab(i))"), "between": ("b_b", "(x̄_lab(i) − x̄)"), "centred": ("b", "(x_i − x̄)")}
+SYMBOLS = {
+    "within": ("b_w", "(x_i − x̄_lab(i))"),
+    "between": ("b_b", "(x̄_lab(i) − x̄)"),
+    "centred": ("b", "(x_i − x̄)"),
+}
 BEYOND_CUT = Fixed(
     column="above",
     sd=2 * SHARE,
@@ -237,7 +284,11 @@ BEYOND_CUT = Fixed(
     quantity="step",
 )
 STEP = declare_labs([BEYOND_CUT], SHARE, *HALVES)
-PLACE: Prior = ("c", "log c uniform between the smallest and the largest ρ", "no place of a threshold is preferred")
+PLACE: Prior = (
+    "c",
+    "log c uniform between the smallest and the largest ρ",
+    "no place of a threshold is preferred",
+)
 
 
 def declare_slopes(rows: pd.DataFrame, *columns: str) -> Mixed:
@@ -310,7 +361,9 @@ def _statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Statistic]:
 def _thresholds(fit: Fit) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     design = fit.designed(StepDesign)
-    cuts, widths, model = design.cuts, design.widths, design.model
+    cuts = design.cuts
+    widths = design.widths
+    model = design.model
     beta = np.array([draws.flat("beta").mean(axis=0) for draws in model.fits])
     return pd.DataFrame(
         {
@@ -330,7 +383,9 @@ def _rivals(fit: Fit) -> pd.DataFrame:
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
     lines = {name: declare_slopes(rows, *columns) for name, columns in straight.items()}
     rivals = {name: line.design_rows(rows).gaussian for name, line in lines.items()}
-    return compare({**rivals, "step": design_steps(rows).model}, by_model_and_lab(rows), seed=fit.seed)
+    return compare(
+        {**rivals, "step": design_steps(rows).model}, by_model_and_lab(rows), seed=fit.seed
+    )
 
 
 def _models(fit: Fit) -> pd.DataFrame:
@@ -343,9 +398,12 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     models = fit.table("models")
     points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
     if "threshold" in fit.law.tables:
-        threshold, second = fit.table("threshold"), axes.twinx()
+        threshold = fit.table("threshold")
+        second = axes.twinx()
         density = threshold["probability"] / np.log(threshold["upper"] / threshold["lower"])
-        second.stairs(density, [*threshold["lower"], threshold["upper"].iloc[-1]], alpha=0.3, fill=True)
+        second.stairs(
+            density, [*threshold["lower"], threshold["upper"].iloc[-1]], alpha=0.3, fill=True
+        )
         second.set_yticks([])
         second.set_ylabel("posterior density of a threshold")
     axes.axhline(1, linewidth=0.8)
@@ -357,7 +415,8 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
 
 
 SPECTRAL_SHARE = SCALE / 3**0.5
-"""Slope over one SD of the ratio, labs and the rest share the prior scale of log gains, 0.5/√3 each."""
+"""Slope over one SD of the ratio, labs and the rest share the prior scale of log gains, 0.5/√3
+each."""
 LEAST, FEW_LABS = 4, 5
 """Models without which nothing is fitted; labs below which it is said that they are few."""
 MOST_NAMED = 8
@@ -379,7 +438,8 @@ RATIOS = "z_i = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, sta
 def spectral_rows(
     table: pd.DataFrame, ratios: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any
 ) -> ModelGains:
-    """Join gains and ratios, as `fit_spectral` takes them and with its errors; the column log_ratio has the latter.
+    """Join gains and ratios, as `fit_spectral` takes them and with its errors; the column log_ratio
+    has the latter.
 
     `chosen`: source, error_from, prompt_counts.
     """
@@ -391,7 +451,10 @@ def spectral_rows(
     rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
     if (labs := rows["heritage"].nunique()) < 2:
         raise UsageError(
-            "labs are predicted from the others", where="heritage", got=f"{labs} labs", allowed="2 labs or more"
+            "labs are predicted from the others",
+            where="heritage",
+            got=f"{labs} labs",
+            allowed="2 labs or more",
         )
     numbers(rows["log_ratio"], "log ratio", varied=True)
     warnings = (*models.warnings, *_warnings(table, ratios, logs, models, estimand))
@@ -409,20 +472,23 @@ def fit_spectral(
     prompt_counts: Mapping[str, int] | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same without z.
+    """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same
+    without z.
 
-    `table`, `source`, `error_from`, `prompt_counts` as in `fit_crowding`; `ratios`: one row per model (`model_id`,
-    `ratio`, and `doubt`, what may be doubted of it, empty for none); of several rows of a model the mean log ratio is
-    taken.
-    Quantities: slope (change of log gain over one SD of z), elasticity (over an e-fold of the ratio), lab_sd,
-    residual_sd. Tables: `left_out` (each lab predicted by the others with and without the ratio, intervals, sign right
-    or not), `rivals` (evidence, leave one model out and leave one lab out), `across_labs` (what they come to, in one
+    `table`, `source`, `error_from`, `prompt_counts` as in `fit_crowding`; `ratios`: one row per
+    model (`model_id`, `ratio`, and `doubt`, what may be doubted of it, empty for none); of several
+    rows of a model the mean log ratio is taken. Quantities: slope (change of log gain over one SD
+    of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out` (each
+    lab predicted by the others with and without the ratio, intervals, sign right or not), `rivals`
+    (evidence, leave one model out and leave one lab out), `across_labs` (what they come to, in one
     row).
 
-    Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains that
-    are constant, fewer than 2 labs.
+    Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not
+    above 0, gains that are constant, fewer than 2 labs.
     """
-    spectral = spectral_rows(table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts)
+    spectral = spectral_rows(
+        table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts
+    )
     law = Law(
         name="spectral",
         of=LINE.design_rows,
@@ -431,7 +497,11 @@ def fit_spectral(
         statements={"slope > 0": lambda q: q["slope"] > 0},
         statistics=_spectral_statistics,
         equations=(RATIOS, ERRORS),
-        tables={"left_out": _labs_predicted, "rivals": _spectral_rivals, "across_labs": _across_labs},
+        tables={
+            "left_out": _labs_predicted,
+            "rivals": _spectral_rivals,
+            "across_labs": _across_labs,
+        },
         figures={"fit": _spectral_figure},
     )
     return law_fitted(
@@ -457,7 +527,9 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
 
 
 def _spectral_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
-    return lab_statistics(design.table["heritage"], design.table["log_ratio"].to_numpy(), "the log ratio")
+    return lab_statistics(
+        design.table["heritage"], design.table["log_ratio"].to_numpy(), "the log ratio"
+    )
 
 
 def _warnings(
@@ -471,12 +543,16 @@ def _warnings(
     held = table["source"].isin({*models.sources, ""}) & table[estimand].notna()
     if without := set(table.loc[held, "model_id"]) - set(logs.index):
         yield "gain known, ratio not: " + named(without, MOST_NAMED)
-    several = ratios.loc[ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"]
+    several = ratios.loc[
+        ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"
+    ]
     if len(several):
         yield "ratio in several rows, so the mean of its logarithm is used: " + named(set(several))
     if "doubt" in ratios:
         doubts = ratios.groupby("model_id")["doubt"].first().reindex(rows["model_id"])
-        yield from (f"{doubt}: {', '.join(part.index)}" for doubt, part in doubts.groupby(doubts) if doubt)
+        yield from (
+            f"{doubt}: {', '.join(part.index)}" for doubt, part in doubts.groupby(doubts) if doubt
+        )
     sizes = rows.groupby("heritage").size()
     if len(sizes) < FEW_LABS:
         yield f"{len(sizes)} labs: prediction across labs is hardly tested"
@@ -488,16 +564,21 @@ def _warnings(
 
 def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
-    return {name: line.design_rows(rows).gaussian for name, line in (("ratio", LINE), ("constant", CONSTANT))}
+    return {
+        name: line.design_rows(rows).gaussian
+        for name, line in (("ratio", LINE), ("constant", CONSTANT))
+    }
 
 
 def _labs_predicted(fit: Fit) -> pd.DataFrame:
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     ratio, constant = (
-        held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed) for model in _exact(fit.rows).values()
+        held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed)
+        for model in _exact(fit.rows).values()
     )
     lower, upper = ratio.interval()
-    middle, y = np.median(ratio.draws, axis=0), fit.model.observed
+    middle = np.median(ratio.draws, axis=0)
+    y = fit.model.observed
     return fit.rows[["model_id", "heritage", "log_ratio"]].assign(
         log_gain=y,
         with_ratio=middle,
@@ -515,7 +596,8 @@ def _spectral_rivals(fit: Fit) -> pd.DataFrame:
 
 def _across_labs(fit: Fit) -> pd.DataFrame:
     """What leaving labs out comes to."""
-    rivals, rows = fit.table("rivals").set_index("rival"), fit.table("left_out")
+    rivals = fit.table("rivals").set_index("rival")
+    rows = fit.table("left_out")
     y = rows["log_gain"]
     errors = rows[["with_ratio", "constant"]].sub(y, axis=0).pow(2).mean()
     return pd.DataFrame(

@@ -36,12 +36,19 @@ def lines(fit: Fit) -> list[str]:
         f"  {quantity}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
         for quantity, row in fit.summary().head(FIRST).iterrows()
     ]
-    chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:2]]
-    ends = f"  median and {fit.level:.0%} equal-tailed interval" + f"; sources: {', '.join(fit.sources)}" * bool(
-        fit.sources
+    chances = [
+        f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:2]
+    ]
+    ends = (
+        f"  median and {fit.level:.0%} equal-tailed interval"
+        + f"; sources: {', '.join(fit.sources)}" * bool(fit.sources)
     )
     more = "summary() has all quantities; then check(), plot(), predict(rows), to_latex()"
-    warned = [plural(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"] if fit.warnings else []
+    warned = (
+        [plural(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"]
+        if fit.warnings
+        else []
+    )
     every = [headline(fit), *rows, ends, *chances, *warned, more][:MOST_LINES]
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
 
@@ -60,19 +67,27 @@ def headline(fit: Fit) -> str:
 def html(fit: Fit) -> str:
     """Title, first quantities and remarks, for a notebook."""
     table = fit.summary()
-    chances = [f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]]
+    chances = [
+        f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]
+    ]
     left = len(table) - MOST_ROWS
     remarks = [*chances, *fit.warnings, *([f"{left} rows more"] if left > 0 else [])]
     items = "".join(f"<li>{escape(line)}</li>" for line in remarks)
-    body = table.head(MOST_ROWS).rename_axis(None).to_html(border=0, float_format=lambda x: f"{x:.4g}")
+    body = (
+        table.head(MOST_ROWS).rename_axis(None).to_html(border=0, float_format=lambda x: f"{x:.4g}")
+    )
     return f"<p><b>{escape(headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
 
 
 def latex(fit: Fit, digits: int) -> str:
-    """Summary and probabilities as a table of LaTeX with booktabs; UsageError for digits that are no number from 1."""
+    """Summary and probabilities as a table of LaTeX with booktabs; UsageError for digits that are
+    no number from 1."""
     if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
-        what, allowed = "digits are a whole number", "significant digits from 1"
-        raise UsageError(what, got=repr(digits), allowed=allowed, next_step="fit.to_latex(digits=3)")
+        what = "digits are a whole number"
+        allowed = "significant digits from 1"
+        raise UsageError(
+            what, got=repr(digits), allowed=allowed, next_step="fit.to_latex(digits=3)"
+        )
     rows = []
     for name, row in fit.summary().iterrows():
         mean, sd, median, lower, upper = (_significant(float(value), digits) for value in row)
@@ -98,7 +113,8 @@ def latex(fit: Fit, digits: int) -> str:
 
 
 def _significant(value: float, digits: int) -> str:
-    """A number in mathematics with so many significant digits, in powers of ten beyond 1e-4 and 1e6."""
+    """A number in mathematics with so many significant digits, in powers of ten beyond 1e-4 and
+    1e6."""
     if not math.isfinite(value):
         return "--"
     power = math.floor(math.log10(abs(value))) if value else 0
@@ -109,13 +125,20 @@ def _significant(value: float, digits: int) -> str:
 
 def _escaped(text: str) -> str:
     """Text with what LaTeX obeys made plain."""
-    plain = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$"}
+    plain = {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+    }
     plain |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
     return "".join(plain.get(sign, sign) for sign in text)
 
 
 def updates(fit: Fit) -> pd.DataFrame:
-    """Median and interval of what is reported before and after the data: quantity, stage, median, lower, upper."""
+    """Median and interval of what is reported before and after the data: quantity, stage, median,
+    lower, upper."""
     before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
     prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.design)
     rows = []
@@ -124,8 +147,12 @@ def updates(fit: Fit) -> pd.DataFrame:
         for stage, values in stages:
             columns = values.reshape(-1, int(np.prod(values.shape[2:])))
             lower, upper = equal_tailed(columns, fit.level)
-            medians, labels = np.median(columns, axis=0), element_names(name, values.shape[2:])
-            rows += [(label, stage, *row) for label, *row in zip(labels, medians, lower, upper, strict=True)]
+            medians = np.median(columns, axis=0)
+            labels = element_names(name, values.shape[2:])
+            rows += [
+                (label, stage, *row)
+                for label, *row in zip(labels, medians, lower, upper, strict=True)
+            ]
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
@@ -135,7 +162,9 @@ def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     if isinstance(kind, str) and not kind:
         kind = next(iter(kinds))
     if kind not in kinds:
-        raise unknown("no such figure of the fit", kind, kinds, where=fit.law.name, line='fit.plot("{}")')
+        raise unknown(
+            "no such figure of the fit", kind, kinds, where=fit.law.name, line='fit.plot("{}")'
+        )
     drawn = axes if axes is not None else Figure(layout="constrained").subplots()
     kinds[kind](fit, drawn)
     if axes is None:
@@ -145,7 +174,9 @@ def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
 
 def _intervals(fit: Fit, axes: Axes) -> object:
     axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
-    return forest(fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median")
+    return forest(
+        fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median"
+    )
 
 
 def _prior(fit: Fit, axes: Axes) -> object:

@@ -1,4 +1,5 @@
-"""What both engines return: named arrays of draws with their diagnostics; intervals, weights and convergence of draws.
+"""What both engines return: named arrays of draws with their diagnostics; intervals, weights and
+convergence of draws.
 
 The only seam to ArviZ, 0.23 and 1.x; it is imported on first use.
 """
@@ -33,7 +34,9 @@ EXACT = "exact"
 """The engine of independent draws."""
 PASSED = "passed"
 SAMPLER = "inconclusive: sampler"
-RHAT_LIMIT, ESS_LIMIT, BFMI_LIMIT = 1.01, 400.0, 0.3
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 400.0
+BFMI_LIMIT = 0.3
 MOST_DIVERGENT = 0.001
 """Share of divergent transitions above which draws are not used; up to there they warn."""
 PARETO_LIMIT = 0.7
@@ -42,7 +45,8 @@ TAILS = (0.05, 0.95)
 LEAST_TAIL = 5
 """Draws in the tail of importance ratios that its Pareto shape takes."""
 BOUNDED, MANY = 10.0, 1000
-"""Of so many ratios none above so many times their mean: a tail of k = 0.7 does that in one case of a thousand."""
+"""Of so many ratios none above so many times their mean: a tail of k = 0.7 does that in one case of
+a thousand."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +72,9 @@ class Settings:
             )
         if not 0 < self.target_accept < 1:
             raise UsageError(
-                "target_accept is not a probability", got=self.target_accept, allowed="above 0 and below 1"
+                "target_accept is not a probability",
+                got=self.target_accept,
+                allowed="above 0 and below 1",
             )
         if self.sampler not in {"nutpie", "pymc"}:
             raise UsageError("no such sampler", got=self.sampler, allowed="nutpie, pymc")
@@ -81,7 +87,8 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """Posterior draws of named quantities, arrays of shape chain × draw × …, and whether they may be used."""
+    """Posterior draws of named quantities, arrays of shape chain × draw × …, and whether they may
+    be used."""
 
     values: Mapping[str, Array]
     diagnostics: pd.DataFrame
@@ -113,14 +120,22 @@ class Draws:
         return tuple(self.diagnostics.loc[~self.diagnostics["passes"], "failure"])
 
     def failures(self) -> tuple[str, ...]:
-        """Of these what keeps the draws from being used: not the energy fraction, nor few divergences."""
+        """Of these what keeps the draws from being used: not the energy fraction, nor few
+        divergences."""
         table = self.diagnostics
-        few = (table["diagnostic"] == "divergences") & (table["worst"] <= self.size * MOST_DIVERGENT)
-        return tuple(table.loc[~table["passes"] & ~few & (table["diagnostic"] != "energy fraction"), "failure"])
+        few = (table["diagnostic"] == "divergences") & (
+            table["worst"] <= self.size * MOST_DIVERGENT
+        )
+        return tuple(
+            table.loc[
+                ~table["passes"] & ~few & (table["diagnostic"] != "energy fraction"), "failure"
+            ]
+        )
 
     @property
     def status(self) -> str:
-        """`passed`, or `inconclusive: sampler` where some quantity fails after the second attempt."""
+        """`passed`, or `inconclusive: sampler` where some quantity fails after the second
+        attempt."""
         return SAMPLER if self.failures() else PASSED
 
     def __getitem__(self, name: str) -> Array:
@@ -136,14 +151,20 @@ class Draws:
 
     def few(self, size: int) -> dict[str, Array]:
         """At most so many draws of every quantity, evenly spaced, chains joined."""
-        rows = np.unique(np.linspace(0, self.size - 1, min(size, self.size)).round().astype(np.int64))
+        rows = np.unique(
+            np.linspace(0, self.size - 1, min(size, self.size)).round().astype(np.int64)
+        )
         return {name: self.flat(name)[rows] for name in self.values}
 
 
 def in_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, Array]:
-    """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not finite."""
+    """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not
+    finite."""
     check_finite(values)
-    return {name: v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:]) for name, v in values.items()}
+    return {
+        name: v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:])
+        for name, v in values.items()
+    }
 
 
 def check_finite(values: Mapping[str, Array]) -> None:
@@ -151,7 +172,9 @@ def check_finite(values: Mapping[str, Array]) -> None:
     bad = [name for name, array in values.items() if not np.isfinite(array).all()]
     if bad:
         raise ThermostatsError(
-            "the sampler returned values that are not finite", got=", ".join(bad), next_step="look at the priors"
+            "the sampler returned values that are not finite",
+            got=", ".join(bad),
+            next_step="look at the priors",
         )
 
 
@@ -165,18 +188,47 @@ def of_weights(effective: float, pareto_k: float) -> pd.DataFrame:
     )
 
 
-def of_chains(values: Mapping[str, Array], energy: Array, divergences: int) -> tuple[pd.DataFrame, float]:
-    """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary are left out."""
-    names = [element for name, array in values.items() for element in element_names(name, array.shape[2:])]
-    measures = convergence(np.concatenate([v.reshape(*v.shape[:2], -1) for v in values.values()], axis=2))
-    rhat, bulk, tail = measures["rhat"], measures["ess_bulk"], measures["ess_tail"]
+def of_chains(
+    values: Mapping[str, Array], energy: Array, divergences: int
+) -> tuple[pd.DataFrame, float]:
+    """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary
+    are left out."""
+    names = [
+        element
+        for name, array in values.items()
+        for element in element_names(name, array.shape[2:])
+    ]
+    measures = convergence(
+        np.concatenate([v.reshape(*v.shape[:2], -1) for v in values.values()], axis=2)
+    )
+    rhat = measures["rhat"]
+    bulk = measures["ess_bulk"]
+    tail = measures["ess_tail"]
     bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
     worst = int(np.nanargmax(rhat)), int(np.nanargmin(bulk)), int(np.nanargmin(tail))
     table = judged(
         [
-            ("R-hat", float(rhat[worst[0]]), RHAT_LIMIT, names[worst[0]], "{0} {1:.3f} of {3} above {2}"),
-            ("bulk ESS", float(bulk[worst[1]]), ESS_LIMIT, names[worst[1]], "{0} {1:.0f} of {3} below {2:.0f}"),
-            ("tail ESS", float(tail[worst[2]]), ESS_LIMIT, names[worst[2]], "{0} {1:.0f} of {3} below {2:.0f}"),
+            (
+                "R-hat",
+                float(rhat[worst[0]]),
+                RHAT_LIMIT,
+                names[worst[0]],
+                "{0} {1:.3f} of {3} above {2}",
+            ),
+            (
+                "bulk ESS",
+                float(bulk[worst[1]]),
+                ESS_LIMIT,
+                names[worst[1]],
+                "{0} {1:.0f} of {3} below {2:.0f}",
+            ),
+            (
+                "tail ESS",
+                float(tail[worst[2]]),
+                ESS_LIMIT,
+                names[worst[2]],
+                "{0} {1:.0f} of {3} below {2:.0f}",
+            ),
             ("divergences", float(divergences), 0.0, "", "{1:.0f} divergent transitions"),
             ("energy fraction", float(bfmi.min()), BFMI_LIMIT, "", "{0} {1:.2f} below {2}"),
         ]
@@ -185,15 +237,19 @@ def of_chains(values: Mapping[str, Array], energy: Array, divergences: int) -> t
 
 
 def judged(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:
-    """Diagnostics, limits and whether they hold; the last entry of a row is its failure in words."""
+    """Diagnostics, limits and whether they hold; the last entry of a row is its failure in
+    words."""
     table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
     at_most = table["diagnostic"].isin(["R-hat", "divergences", "Pareto k"])
     passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
-    return table.assign(passes=passes.astype(bool), failure=[words.format(*row) for *row, words in rows])
+    return table.assign(
+        passes=passes.astype(bool), failure=[words.format(*row) for *row, words in rows]
+    )
 
 
 def convergence(columns: Array) -> dict[str, Array]:
-    """Rank-normalised R-hat and effective numbers of chain × draw × quantity; NaN for one that never varies.
+    """Rank-normalised R-hat and effective numbers of chain × draw × quantity; NaN for one that
+    never varies.
 
     Vehtari et al. 2021, doi:10.1214/20-BA1221.
     """
@@ -205,13 +261,21 @@ def convergence(columns: Array) -> dict[str, Array]:
     }
     varies = np.ptp(columns, axis=(0, 1)) > 0
     return {
-        name: np.array([float(measure(columns[:, :, i])) if varies[i] else np.nan for i in range(columns.shape[2])])
+        name: np.array(
+            [
+                float(measure(columns[:, :, i])) if varies[i] else np.nan
+                for i in range(columns.shape[2])
+            ]
+        )
         for name, measure in measures.items()
     }
 
 
-def summary(quantities: Mapping[str, Array], *, level: float, exact: Collection[str] = ()) -> pd.DataFrame:
-    """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and level, convergence.
+def summary(
+    quantities: Mapping[str, Array], *, level: float, exact: Collection[str] = ()
+) -> pd.DataFrame:
+    """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and
+    level, convergence.
 
     exact: those drawn independently, of whose convergence there is nothing to say.
     """
@@ -240,7 +304,9 @@ def mcse(values: Array) -> float:
     return float(values.std(ddof=1) / np.sqrt(_arviz().ess(values, method="mean")))
 
 
-def equal_tailed(values: Array, level: float | None = None, axis: int | tuple[int, ...] = 0) -> tuple[Array, Array]:
+def equal_tailed(
+    values: Array, level: float | None = None, axis: int | tuple[int, ...] = 0
+) -> tuple[Array, Array]:
     """Quantiles (1 − level)/2 and (1 + level)/2 along an axis; by default the session's level.
 
     Raises UsageError for a level below one half or not below 1.
@@ -253,23 +319,32 @@ def equal_tailed(values: Array, level: float | None = None, axis: int | tuple[in
 def element_names(name: str, shape: Iterable[int]) -> list[str]:
     """`name`, or `name[i]`, `name[i,j]` in the order of a flattened array."""
     shape = tuple(shape)
-    return [f"{name}[{','.join(map(str, index))}]" if shape else name for index in np.ndindex(*shape)]
+    return [
+        f"{name}[{','.join(map(str, index))}]" if shape else name for index in np.ndindex(*shape)
+    ]
 
 
 def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
-    """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024, JMLR 25(72).
+    """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024,
+    JMLR 25(72).
 
-    Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer than `LEAST_TAIL`
-    draws there is nothing to fit: the weights as they are, k = ∞, which no check trusts. Many ratios
-    of which none is `BOUNDED` times their mean are bounded, k at most 0: next to a plateau a few larger look heavy.
+    Ratios that are all the same are equal weights, k = −∞. Where the tail is one value or has fewer
+    than `LEAST_TAIL` draws there is nothing to fit: the weights as they are, k = ∞, which no check
+    trusts. Many ratios of which none is `BOUNDED` times their mean are bounded, k at most 0: next
+    to a plateau a few larger look heavy.
     """
     rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
     size = rows.shape[1]
     tail = int(3 * size**0.5) if size > 225 else size // 5
     ordered = np.sort(rows, axis=1)
     same = ordered[:, 0] == ordered[:, -1]
-    fitted = ordered[:, -tail] != ordered[:, -1] if tail >= LEAST_TAIL else np.zeros(len(rows), dtype=bool)
-    weights, k = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True), np.where(same, -np.inf, np.inf)
+    fitted = (
+        ordered[:, -tail] != ordered[:, -1]
+        if tail >= LEAST_TAIL
+        else np.zeros(len(rows), dtype=bool)
+    )
+    weights = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    k = np.where(same, -np.inf, np.inf)
     if fitted.any():
         arviz = _arviz()
         if first_generation():
@@ -279,24 +354,36 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
             smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
             weights[fitted], k[fitted] = smooth(-rows[fitted])
     if size >= MANY:
-        even = fitted & (ordered[:, -1] - np.logaddexp.reduce(rows, axis=1) <= math.log(BOUNDED / size))
+        even = fitted & (
+            ordered[:, -1] - np.logaddexp.reduce(rows, axis=1) <= math.log(BOUNDED / size)
+        )
         k[even] = np.minimum(k[even], 0.0)
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
 
 
 def systematic(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Rows chosen by their weights, systematically, in random order."""
-    places = np.searchsorted(np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size)
+    places = np.searchsorted(
+        np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size
+    )
     return rng.permutation(np.minimum(places, weight.size - 1))
 
 
 def to_arviz(
-    groups: Mapping[str, Mapping[str, Array]], dims: Mapping[str, Sequence[str]], coords: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Mapping[str, Array]],
+    dims: Mapping[str, Sequence[str]],
+    coords: Mapping[str, Sequence[str]],
 ) -> Any:
-    """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree since."""
-    arviz, names = _arviz(), {"dims": dict(dims), "coords": dict(coords)}
+    """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree
+    since."""
+    arviz = _arviz()
+    names = {"dims": dict(dims), "coords": dict(coords)}
     tables = {name: dict(group) for name, group in groups.items()}
-    return arviz.from_dict(**tables, **names) if first_generation() else arviz.from_dict(tables, **names)
+    return (
+        arviz.from_dict(**tables, **names)
+        if first_generation()
+        else arviz.from_dict(tables, **names)
+    )
 
 
 @cache
@@ -320,14 +407,19 @@ Statistic = Callable[[Array], Array]
 """One number from every data set, … × n to …"""
 Quantities = Mapping[str, Array]
 Statement = Callable[[Quantities], Any] | NDArray[np.bool_]
-"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a fit's own draws, which
-powers of the prior can weigh and no refit can answer."""
-LOCATION: Mapping[str, Statistic] = {"mean": lambda y: y.mean(axis=-1), "spread": lambda y: y.std(axis=-1)}
+"""Truth of a statement draw by draw, from the quantities of a fit by name; or truth values of a
+fit's own draws, which powers of the prior can weigh and no refit can answer."""
+LOCATION: Mapping[str, Statistic] = {
+    "mean": lambda y: y.mean(axis=-1),
+    "spread": lambda y: y.std(axis=-1),
+}
 
 
 def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     """Whether it holds, chain × draw."""
-    return np.asarray(statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool)
+    return np.asarray(
+        statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool
+    )
 
 
 class NamedDraws(dict[str, Any]):
@@ -335,7 +427,9 @@ class NamedDraws(dict[str, Any]):
 
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
-        return "\n".join(f"{name:{width}}  {_in_short(np.asarray(draws))}" for name, draws in self.items())
+        return "\n".join(
+            f"{name:{width}}  {_in_short(np.asarray(draws))}" for name, draws in self.items()
+        )
 
 
 class Statements(dict[str, Any]):
@@ -347,5 +441,7 @@ class Statements(dict[str, Any]):
 
 def _in_short(draws: np.ndarray) -> str:
     chains, size, *shape = draws.shape
-    what = f"{chains} × {size:,} draws" + (f" of {' × '.join(map(str, shape))} elements" if shape else "")
+    what = f"{chains} × {size:,} draws" + (
+        f" of {' × '.join(map(str, shape))} elements" if shape else ""
+    )
     return what if shape else f"{what}, mean {draws.mean():.4g}, sd {draws.std():.4g}"

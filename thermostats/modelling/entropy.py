@@ -1,6 +1,8 @@
-"""entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp, x = log g, β_m ~ N(b, s_β²): does entropy go with gain?
+"""entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp, x = log g, β_m ~ N(b, s_β²): does entropy
+go with gain?
 
-Both are standardised within models m; γ_p are effects of prompts p that sum to zero. The exact engine draws it.
+Both are standardised within models m; γ_p are effects of prompts p that sum to zero. The exact
+engine draws it.
 """
 
 from __future__ import annotations
@@ -19,12 +21,21 @@ from thermostats.modelling.columns import at_position, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import Law, OutcomeScale, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
 from thermostats.modelling.populations import cells, refuse_large, sources_of
 from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
-"""Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation, roughly."""
+"""Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation,
+roughly."""
 ENTROPY_SD = 1.0
 """Prior scale of effects of prompts and of the rest, in SDs of the entropy within a model."""
 LEAST = 4
@@ -38,18 +49,19 @@ def fit_slopes(
     *,
     without: str = "",
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a population of models.
+    """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a
+    population of models.
 
-    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and `value`, the gain that
-    `estimand` names. `without`: a category that one alternative leaves out. Quantities: slopes by model, slope (their
-    mean, inside prompts), slope_sd and between (over prompts: whether those of high gain in every model have high
-    entropy in every model). Tables: `slopes`, and `correlation` (mean over models, prompts permuted: the classical
-    counterpart).
+    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and
+    `value`, the gain that `estimand` names. `without`: a category that one alternative leaves out.
+    Quantities: slopes by model, slope (their mean, inside prompts), slope_sd and between (over
+    prompts: whether those of high gain in every model have high entropy in every model). Tables:
+    `slopes`, and `correlation` (mean over models, prompts permuted: the classical counterpart).
 
-    Raises UsageError as `populations.cells`, for too large a table, for a category that is not there, and where fewer
-    than two models have entropies that vary.
+    Raises UsageError as `populations.cells`, for too large a table, for a category that is not
+    there, and where fewer than two models have entropies that vary.
     """
     rows, warnings = cells(table, "a slope over models")
     usable, left = _usable(rows)
@@ -60,9 +72,13 @@ def fit_slopes(
     }
     if without:
         if without not in set(usable["category"]):
-            raise UsageError("no such category", got=without, allowed=", ".join(sorted(set(usable["category"]))))
+            raise UsageError(
+                "no such category", got=without, allowed=", ".join(sorted(set(usable["category"])))
+            )
         _usable(usable[usable["category"] != without])
-        others[f"without the category {without}"] = replace(SLOPES, tabulate=partial(tabulate_cells, without=without))
+        others[f"without the category {without}"] = replace(
+            SLOPES, tabulate=partial(tabulate_cells, without=without)
+        )
     return law_fitted(
         declare_law(state_slopes(), SLOPES, others),
         usable,
@@ -81,7 +97,8 @@ STANDARDISED = OutcomeScale(outcome="standardised_log_gain")
 def tabulate_cells(rows: pd.DataFrame, fit: pd.DataFrame | None, without: str = "") -> pd.DataFrame:
     """Cells standardised within models, the gain split into what prompts share and the rest.
 
-    `fit`: rows whose models and prompts are as they are there; `without`: a category that is left out.
+    `fit`: rows whose models and prompts are as they are there; `without`: a category that is left
+    out.
     """
     fitted = rows if fit is None else fit
     if without:
@@ -90,9 +107,15 @@ def tabulate_cells(rows: pd.DataFrame, fit: pd.DataFrame | None, without: str = 
     scales = _scales(fitted).combine_first(_scales(rows))
     x, z = _standardised(rows, scales)
     x_fitted, _ = _standardised(fitted, scales)
-    means = x_fitted.groupby(fitted["prompt_id"]).mean().combine_first(x.groupby(rows["prompt_id"]).mean())
+    means = (
+        x_fitted.groupby(fitted["prompt_id"])
+        .mean()
+        .combine_first(x.groupby(rows["prompt_id"]).mean())
+    )
     shared = means.loc[rows["prompt_id"]].to_numpy()
-    table = rows[["model_id", "prompt_id"]].assign(x=x, z=z.fillna(0.0), within=x - shared, shared=shared)
+    table = rows[["model_id", "prompt_id"]].assign(
+        x=x, z=z.fillna(0.0), within=x - shared, shared=shared
+    )
     return table.set_axis(table["model_id"].astype(str) + ", " + table["prompt_id"].astype(str))
 
 
@@ -103,8 +126,22 @@ SLOPES = Mixed(
     outcome="z",
     left="entropy_mp",
     fixed=(
-        Fixed(column="within", sd=SLOPE_SD, symbol="b", why=CORRELATION, term="(x_mp − x̄_p)", quantity="slope"),
-        Fixed(column="shared", sd=SLOPE_SD, symbol="B", why=CORRELATION, term="x̄_p", quantity="between"),
+        Fixed(
+            column="within",
+            sd=SLOPE_SD,
+            symbol="b",
+            why=CORRELATION,
+            term="(x_mp − x̄_p)",
+            quantity="slope",
+        ),
+        Fixed(
+            column="shared",
+            sd=SLOPE_SD,
+            symbol="B",
+            why=CORRELATION,
+            term="x̄_p",
+            quantity="between",
+        ),
     ),
     kinds=(
         Levels(
@@ -118,7 +155,13 @@ SLOPES = Mixed(
             covariate="within",
         ),
         Levels(
-            column="prompt_id", scale=ENTROPY_SD, symbol="s_γ", why=UNIT, effect="γ_p", name="prompt", sum_zero=True
+            column="prompt_id",
+            scale=ENTROPY_SD,
+            symbol="s_γ",
+            why=UNIT,
+            effect="γ_p",
+            name="prompt",
+            sum_zero=True,
         ),
     ),
     rest=Rest(scale=ENTROPY_SD, symbol="r", why=UNIT, effect="e_mp"),
@@ -162,8 +205,11 @@ def _of_one_sign(quantities: Quantities) -> Array:
 
 
 def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Cells with an entropy, of models whose gain and entropy vary over enough prompts; and what is left out."""
-    stated = rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    """Cells with an entropy, of models whose gain and entropy vary over enough prompts; and what is
+    left out."""
+    stated = (
+        rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
+    )
     some = rows[stated]
     if len(some):
         numbers(some["entropy"], "entropy")
@@ -173,15 +219,19 @@ def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     lacking = int((~stated).sum())
     steady = named(set(some.loc[flat, "model_id"].astype(str)))
     words = {
-        f"{lacking} of {len(rows)} cells have no entropy and carry no information on slopes": lacking > 0,
-        f"gain or entropy constant, or fewer than {LEAST} prompts: no slope of {steady}": bool(flat.any()),
+        f"{lacking} of {len(rows)} cells have no entropy and carry no information on "
+        f"slopes": lacking > 0,
+        f"gain or entropy constant, or fewer than {LEAST} prompts: no slope of {steady}": bool(
+            flat.any()
+        ),
     }
     warnings = [line for line, holds in words.items() if holds]
     if usable["model_id"].nunique() < 2:
         raise UsageError(
             "slopes of entropy need two models",
             where="entropy",
-            got=f"{usable['model_id'].nunique()} with gains and entropies of {LEAST} prompts or more that vary",
+            got=f"{usable['model_id'].nunique()} with gains and entropies of {LEAST} prompts or "
+            f"more that vary",
             next_step="; ".join(warnings) or "add entropies of more models",
         )
     return usable, warnings
@@ -194,40 +244,68 @@ def _scales(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _logs(rows: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame({"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)})
+    return pd.DataFrame(
+        {"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)}
+    )
 
 
 def _standardised(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Log gain and entropy in SDs of their model about its mean."""
-    columns, scale = _logs(rows), scales.loc[rows["model_id"]].set_index(rows.index)
+    columns = _logs(rows)
+    scale = scales.loc[rows["model_id"]].set_index(rows.index)
     if (scale["x_sd"] == 0).any():
-        raise UsageError("gains of a model that the fit has not seen do not vary", where="value", allowed="two or more")
+        raise UsageError(
+            "gains of a model that the fit has not seen do not vary",
+            where="value",
+            allowed="two or more",
+        )
     return (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
 
 
 def _statistics(design: MixedDesign) -> dict[str, Statistic]:
     x = design.table["x"].to_numpy()
-    return {"correlation with gain": lambda z: (z * x).mean(axis=-1), "spread": lambda z: z.std(axis=-1)}
+    return {
+        "correlation with gain": lambda z: (z * x).mean(axis=-1),
+        "spread": lambda z: z.std(axis=-1),
+    }
 
 
 def _slopes(fit: Fit) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
     design = fit.designed(MixedDesign)
-    models, x = design.effects["slope"], design.table["x"].to_numpy()
+    models = design.effects["slope"]
+    x = design.table["x"].to_numpy()
     slopes = fit.quantities["slopes"].reshape(-1, len(models.names))
     lower, upper = equal_tailed(slopes, fit.level)
     alone = pd.Series(x * fit.model.observed).groupby(models.codes)
-    estimates = {"slope": slopes.mean(axis=0), "lower": lower, "upper": upper, "p_positive": (slopes > 0).mean(axis=0)}
-    columns = {"model_id": models.names, **estimates, "correlation_alone": alone.mean(), "n_prompts": alone.size()}
+    estimates = {
+        "slope": slopes.mean(axis=0),
+        "lower": lower,
+        "upper": upper,
+        "p_positive": (slopes > 0).mean(axis=0),
+    }
+    columns = {
+        "model_id": models.names,
+        **estimates,
+        "correlation_alone": alone.mean(),
+        "n_prompts": alone.size(),
+    }
     return pd.DataFrame(columns)
 
 
 def _correlation(fit: Fit) -> pd.DataFrame:
-    """The classical counterpart over the prompts that every model answered: mean correlation, prompts permuted."""
-    wide = fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"]).dropna().astype("float64")
+    """The classical counterpart over the prompts that every model answered: mean correlation,
+    prompts permuted."""
+    wide = (
+        fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"])
+        .dropna()
+        .astype("float64")
+    )
     if len(wide) < LEAST:
         return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
-    within = within_correlation(np.log(wide["value"]), wide["entropy"], method="pearson", seed=fit.seed)
+    within = within_correlation(
+        np.log(wide["value"]), wide["entropy"], method="pearson", seed=fit.seed
+    )
     fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
     return pd.DataFrame([{name: getattr(within, name) for name in fields}])
 

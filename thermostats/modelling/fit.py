@@ -1,4 +1,5 @@
-"""Every fit, exact or sampled, of a law of ours or of a user's own PyMC model: what a report or a user asks of it.
+"""Every fit, exact or sampled, of a law of ours or of a user's own PyMC model: what a report or a
+user asks of it.
 
 Checks, figures, tables and files are made by modules of their own.
 """
@@ -40,7 +41,19 @@ from thermostats.modelling.draws import (
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import labelled_new
-from thermostats.modelling.laws import OWN, UNITS, Call, D, Design, Law, Prior, beyond, laid_out, own_law, table_of
+from thermostats.modelling.laws import (
+    OWN,
+    UNITS,
+    Call,
+    D,
+    Design,
+    Law,
+    Prior,
+    beyond,
+    laid_out,
+    own_law,
+    table_of,
+)
 from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import Code, methods_in_words
@@ -52,7 +65,8 @@ ROUNDING = 1e-12
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
-"""Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are right to ±0.013."""
+"""Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are
+right to ±0.013."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
@@ -71,7 +85,8 @@ def as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
 class Fit:
     """One law fitted to one table; every interval is equal-tailed at `level`.
 
-    At a prompt it is a few lines, in a notebook a table. It draws when draws are first asked for, unless it has them.
+    At a prompt it is a few lines, in a notebook a table. It draws when draws are first asked for,
+    unless it has them.
     """
 
     law: Law
@@ -143,22 +158,27 @@ class Fit:
         return self.model.log_prior(self.draws.few(self.draws.size))
 
     def probability(self, statement: str | Statement) -> float:
-        """Posterior probability of a statement, by its name among the law's or as a function of the quantities."""
+        """Posterior probability of a statement, by its name among the law's or as a function of the
+        quantities."""
         if isinstance(statement, str):
             if statement not in self.law.statements:
-                raise unknown("no such statement", statement, self.law.statements, where=self.law.name)
+                raise unknown(
+                    "no such statement", statement, self.law.statements, where=self.law.name
+                )
             statement = self.law.statements[statement]
         return float(self.truth(statement).mean())
 
     def truth(self, statement: Statement) -> NDArray[np.bool_]:
         """Whether a statement holds, draw by draw.
 
-        Raises UsageError where it asks for a quantity that there is none of, or has no single value a draw.
+        Raises UsageError where it asks for a quantity that there is none of, or has no single value
+        a draw.
         """
         try:
             truth = truth_of(statement, self.quantities)
         except KeyError as error:
-            what, where = "a statement asks for a quantity that there is none of", self.law.name
+            what = "a statement asks for a quantity that there is none of"
+            where = self.law.name
             raise unknown(what, error.args[0], self.quantities, where=where) from None
         if truth.size != self.draws.size:
             raise UsageError(
@@ -166,34 +186,51 @@ class Fit:
                 where=self.law.name,
                 got=f"an array of {truth.shape}",
                 allowed=f"{self.draws.size} truth values",
-                next_step="of a quantity with several elements ask for .all(axis=-1) or .any(axis=-1)",
+                next_step="of a quantity with several elements ask for .all(axis=-1) or "
+                ".any(axis=-1)",
             )
         return truth
 
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
         """By quantity: mean, sd, median, and the ends lower and upper of its equal-tailed interval.
 
-        What is the same of every quantity is in `attrs`: law, estimand, sources, kind and level of the intervals.
+        What is the same of every quantity is in `attrs`: law, estimand, sources, kind and level of
+        the intervals.
         """
         level = self.level if level is None else coverage(level, "fit.summary(level={})")
         table = summary(self.reported, level=level, exact=self.reported).set_index("quantity")
         result = table[list(SUMMARY)].rename(self._named_elements())
-        result.attrs |= {"law": self.law.name, "estimand": self.estimand, "sources": list(self.sources)}
+        result.attrs |= {
+            "law": self.law.name,
+            "estimand": self.estimand,
+            "sources": list(self.sources),
+        }
         result.attrs |= {"kind": KIND, "level": level}
         return result
 
     def convergence(self) -> pd.DataFrame:
-        """By quantity: rhat, ess_bulk and ess_tail of what was sampled; no rows where draws are independent."""
+        """By quantity: rhat, ess_bulk and ess_tail of what was sampled; no rows where draws are
+        independent."""
         sampled = {} if self.draws.exact else self.reported
         columns = [pd.DataFrame(convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()]
-        names = [element for name, v in sampled.items() for element in element_names(name, v.shape[2:])]
-        table = pd.concat(columns) if columns else pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
+        names = [
+            element for name, v in sampled.items() for element in element_names(name, v.shape[2:])
+        ]
+        table = (
+            pd.concat(columns)
+            if columns
+            else pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
+        )
         return table.set_axis(pd.Index(names, name="quantity")).rename(self._named_elements())
 
     def _named_elements(self) -> dict[str, str]:
         """Elements of quantities that are arrays, by the names of what they are of."""
         labels = self.design.labels
-        return {f"{n}[{i}]": f"{n}[{label}]" for n, every in labels.items() for i, label in enumerate(every)}
+        return {
+            f"{n}[{i}]": f"{n}[{label}]"
+            for n, every in labels.items()
+            for i, label in enumerate(every)
+        }
 
     @property
     def params(self) -> pd.Series:
@@ -201,20 +238,25 @@ class Fit:
         return self.summary()["mean"]
 
     def conf_int(self, level: float | None = None) -> pd.DataFrame:
-        """Equal-tailed intervals by quantity: lower, upper. UsageError for a level below one half."""
+        """Equal-tailed intervals by quantity: lower, upper. UsageError for a level below one
+        half."""
         level = level if level is None else coverage(level, "fit.conf_int({})")
         return self.summary(level=level)[["lower", "upper"]]
 
     def without(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
-        """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the exact engine.
+        """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the
+        exact engine.
 
-        `refit`: else these are draws of this fit, weighted, where their weights can be trusted (Pareto k up to 0.7).
-        Raises UsageError for what is no truth value of every row.
+        `refit`: else these are draws of this fit, weighted, where their weights can be trusted
+        (Pareto k up to 0.7). Raises UsageError for what is no truth value of every row.
         """
         gone = np.asarray(out)
         if gone.shape != (len(self.rows),) or gone.dtype != bool:
-            got, allowed = f"{gone.dtype} of {gone.shape}", f"true or false for each of {len(self.rows)} rows"
-            raise UsageError("rows to leave out need one truth value each", got=got, allowed=allowed)
+            got = f"{gone.dtype} of {gone.shape}"
+            allowed = f"true or false for each of {len(self.rows)} rows"
+            raise UsageError(
+                "rows to leave out need one truth value each", got=got, allowed=allowed
+            )
         rest = self.rows[~gone]
         if refit or not isinstance(self.model, Gaussian) or self.model.y.size != len(self.rows):
             return self._again(self.law, rest)
@@ -222,7 +264,9 @@ class Fit:
         draws = None
         if isinstance(design.model, Gaussian) and design.model.y.size == len(rest):
             size = REFIT_EXACT * self.draws.settings.chains
-            draws = design.model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
+            draws = design.model.reweighted(
+                self.draws, self.model, ~gone, seed=self.seed, size=size
+            )
         if draws is None:
             return self._again(self.law, rest)
         return replace(self, rows=rest, design=design, drawn=draws, call=None)
@@ -234,7 +278,9 @@ class Fit:
     def _again(self, law: Law, rows: pd.DataFrame) -> Self:
         design = law.of(rows)
         size = REFIT_EXACT if self.draws.exact else REFIT_SAMPLED
-        draws = design.model.sample(seed=self.seed, settings=replace(self.draws.settings, draws=size))
+        draws = design.model.sample(
+            seed=self.seed, settings=replace(self.draws.settings, draws=size)
+        )
         return replace(self, law=law, rows=rows, design=design, drawn=draws, call=None)
 
     def predict(
@@ -244,16 +290,18 @@ class Fit:
         scale: str = OWN,
         level: float | None = None,
     ) -> pd.DataFrame:
-        """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median, _lower, _upper.
+        """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median,
+        _lower, _upper.
 
-        new: a table, records, or one row as a dict. scale: "log" (of a law that has it; "log10" of others) for columns
-        log_<outcome>_mean, …. Of gains `P(<outcome> < 1)`, too. A lab never seen is drawn anew: `new` names levels that
-        the fit has not seen, and `outside` numbers beyond those of its rows. Where the law's outcomes are not rows,
-        such as counts of groups, `outcome` names them. level: of the equal-tailed intervals, by default the fit's; it
-        is in `attrs`.
+        new: a table, records, or one row as a dict. scale: "log" (of a law that has it; "log10" of
+        others) for columns log_<outcome>_mean, …. Of gains `P(<outcome> < 1)`, too. A lab never
+        seen is drawn anew: `new` names levels that the fit has not seen, and `outside` numbers
+        beyond those of its rows. Where the law's outcomes are not rows, such as counts of groups,
+        `outcome` names them. level: of the equal-tailed intervals, by default the fit's; it is in
+        `attrs`.
 
-        Raises UsageError for what is no table, for columns that are missing, for numbers that are not finite, and for a
-        scale that the law does not have.
+        Raises UsageError for what is no table, for columns that are missing, for numbers that are
+        not finite, and for a scale that the law does not have.
         """
         new = frame_of(new)
         level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
@@ -274,17 +322,24 @@ class Fit:
     def _predicted(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
-        new = new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
-        rows, rng = self.reads(new), np.random.default_rng(self.seed)
-        design, values = self.design.of_new(rows), self.draws.few(self.draws.size)
+        new = (
+            new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
+        )
+        rows = self.reads(new)
+        rng = np.random.default_rng(self.seed)
+        design = self.design.of_new(rows)
+        values = self.draws.few(self.draws.size)
         if isinstance(design.model, Sampled):
             drawn = design.model.predict(values, rng)
         else:
             values.pop("error", None)  # of the outcomes fitted
             drawn = design.model.replicate(values, rng)
         if bad := int((~np.isfinite(drawn)).any(axis=0).sum()):
-            got, allowed = f"{bad} of {drawn.shape[1]} outcomes", "finite numbers in the columns that the law reads"
-            raise UsageError("rows have no finite prediction", where=self.law.name, got=got, allowed=allowed)
+            got = f"{bad} of {drawn.shape[1]} outcomes"
+            allowed = "finite numbers in the columns that the law reads"
+            raise UsageError(
+                "rows have no finite prediction", where=self.law.name, got=got, allowed=allowed
+            )
         return design, rows, drawn
 
     @cached_property
@@ -292,9 +347,11 @@ class Fit:
         return leave_one_out(self.model, self.draws, seed=self.seed)
 
     def loo(self, *, refit: bool = True) -> LeftOut:
-        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before any refit.
+        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before
+        any refit.
 
-        `refit`: a sampled model without each outcome whose weights cannot be trusted; else they stand.
+        `refit`: a sampled model without each outcome whose weights cannot be trusted; else they
+        stand.
         """
         if refit or not isinstance(self.model, Sampled) or "_left_out" in vars(self):
             return self._left_out
@@ -333,24 +390,34 @@ class Fit:
         return group.to_dataset() if hasattr(group, "to_dataset") else group
 
     def check(
-        self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True, seed: int | None = None
+        self,
+        statements: Mapping[str, Statement] | None = None,
+        *,
+        refits: bool = True,
+        seed: int | None = None,
     ) -> Gate:
-        """What keeps the answer to some statements (the law's by default) from counting, and what they hang on.
+        """What keeps the answer to some statements (the law's by default) from counting, and what
+        they hang on.
 
         `refits`: also under other priors and without each unit, by refits.
         """
         asked_for = self.law.statements if statements is None else statements
         return checks.gate(self, asked_for, refits=refits, seed=self.seed if seed is None else seed)
 
-    def sensitivity(self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True) -> pd.DataFrame:
-        """Probabilities of statements as fitted and under every alternative, as `checks.sensitivity` has them."""
-        return checks.sensitivity(self, self.law.statements if statements is None else statements, refits=refits)
+    def sensitivity(
+        self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True
+    ) -> pd.DataFrame:
+        """Probabilities of statements as fitted and under every alternative, as
+        `checks.sensitivity` has them."""
+        return checks.sensitivity(
+            self, self.law.statements if statements is None else statements, refits=refits
+        )
 
     def plot(self, kind: str = "", axes: Axes | None = None) -> Axes:
         """Draw one figure, onto the axes or onto those of a new figure, and return them.
 
-        kind: one of the law's figures (the first by default), `intervals`, `prior` (before and after the data) or
-        `replicated` (the test quantities). Raises UsageError for another one.
+        kind: one of the law's figures (the first by default), `intervals`, `prior` (before and
+        after the data) or `replicated` (the test quantities). Raises UsageError for another one.
         """
         with at_level(self.level):
             return display.draw(self, kind, axes)
@@ -358,11 +425,12 @@ class Fit:
     def to_arviz(self) -> Any:
         """As the installed ArviZ has it: InferenceData before 1.0, DataTree since.
 
-        Quantities that the rows leave no doubt of, such as the mean of outcomes that are exact, are not among them: no
-        density can be drawn of them. Groups: posterior, prior, posterior_predictive, prior_predictive, log_likelihood,
-        observed_data (outcomes `y`).
+        Quantities that the rows leave no doubt of, such as the mean of outcomes that are exact, are
+        not among them: no density can be drawn of them. Groups: posterior, prior,
+        posterior_predictive, prior_predictive, log_likelihood, observed_data (outcomes `y`).
         """
-        rng, few = np.random.default_rng(self.seed), self.draws.few(self.draws.size)
+        rng = np.random.default_rng(self.seed)
+        few = self.draws.few(self.draws.size)
         before = self.model.from_prior(checks.OF_PRIOR, rng)
         prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.design)
         chains = next(iter(self.draws.values.values())).shape[:2]
@@ -378,12 +446,18 @@ class Fit:
         labels = {n: list(v) for n, v in self.design.labels.items() if n in varied}
         dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
         names = self._names()
-        return to_arviz(groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)})
+        return to_arviz(
+            groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)}
+        )
 
     def _names(self) -> Sequence[Any]:
         """Of the outcomes: models where each has one, else as the law names them."""
         names = self.design.outcomes or tuple(range(self.model.observed.size))
-        if names == tuple(self.rows.index) and "model_id" in self.rows and self.rows["model_id"].is_unique:
+        if (
+            names == tuple(self.rows.index)
+            and "model_id" in self.rows
+            and self.rows["model_id"].is_unique
+        ):
             return tuple(self.rows["model_id"].astype(str))
         return names
 
@@ -392,12 +466,13 @@ class Fit:
 
         Raises UsageError where the file cannot be written.
         """
-        from thermostats.modelling.saving import save  # noqa: PLC0415 - xarray; it reads fits too
+        from thermostats.modelling.saving import save  # noqa: PLC0415
 
         return save(self, path)
 
     def to_latex(self, *, digits: int = 3) -> str:
-        """The summary as a table for a paper, with booktabs; `digits`: significant ones of every number."""
+        """The summary as a table for a paper, with booktabs; `digits`: significant ones of every
+        number."""
         return display.latex(self, digits)
 
     def to_dict(self) -> dict[str, Any]:
@@ -419,13 +494,14 @@ def law_fitted(
     rows: pd.DataFrame,
     *,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
     estimand: str = "",
     sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
     reads: Callable[[pd.DataFrame], pd.DataFrame] = as_it_is,
 ) -> Fit:
-    """A law fitted to rows, not drawn yet; `sources`: where these come from, None where it is not asked."""
+    """A law fitted to rows, not drawn yet; `sources`: where these come from, None where it is not
+    asked."""
     return Fit(
         law=law,
         rows=rows,
@@ -449,20 +525,29 @@ def fit(
     statements: Mapping[str, Statement] | None = None,
     units: Sequence[str] = UNITS,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """A PyMC model of your own, fitted to a table and checked like every other fit.
 
-    `model(data)` declares variables in an open PyMC model. `per_row` names the columns that it reads from `data`, and
-    `outcome` the observed variable and the column of its values, which the model finds as `data["<outcome>_observed"]`.
-    Columns of text are numbered from 0 in the order of their names, `data["n_<column>"]` is how many there are; numbers
-    stay as they are. `constants`: further entries of `data`. `statements`: functions of the variables, draw by draw.
-    `units`: columns whose values `check` leaves out one by one.
+    `model(data)` declares variables in an open PyMC model. `per_row` names the columns that it
+    reads from `data`, and `outcome` the observed variable and the column of its values, which the
+    model finds as `data["<outcome>_observed"]`. Columns of text are numbered from 0 in the order of
+    their names, `data["n_<column>"]` is how many there are; numbers stay as they are. `constants`:
+    further entries of `data`. `statements`: functions of the variables, draw by draw. `units`:
+    columns whose values `check` leaves out one by one.
 
-    Raises UsageError for a column that is missing or not finite, a model that declares no such outcome or one of
-    another length or reads what its data lack; ThermostatsError where sampling cannot start.
+    Raises UsageError for a column that is missing or not finite, a model that declares no such
+    outcome or one of another length or reads what its data lack; ThermostatsError where sampling
+    cannot start.
     """
-    law = own_law(model, per_row=per_row, outcome=outcome, constants=constants, statements=statements, units=units)
+    law = own_law(
+        model,
+        per_row=per_row,
+        outcome=outcome,
+        constants=constants,
+        statements=statements,
+        units=units,
+    )
     table = frame_of(rows).reset_index(drop=True)
     if table.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
@@ -476,17 +561,20 @@ if TYPE_CHECKING:
 
 
 def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
-    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a PyMC model of your own.
+    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a
+    PyMC model of your own.
 
-    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged one, and for one
-    whose rows this version of the package reads otherwise.
+    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged
+    one, and for one whose rows this version of the package reads otherwise.
     """
-    from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415 - xarray
+    from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415
 
     record, values = read_file(Path(path))
     draws = Draws(
         values=values,
-        diagnostics=pd.read_json(io.StringIO(record["diagnostics"]), orient="table", precise_float=True),
+        diagnostics=pd.read_json(
+            io.StringIO(record["diagnostics"]), orient="table", precise_float=True
+        ),
         settings=Settings(**json.loads(record["settings"])),
         **json.loads(record["draws"]),
     )
@@ -496,11 +584,16 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     if law is None and model is None and record.get("call"):
         fit = laid_out(read_call(record["call"]))
         if fit.law.name != record["law"]:
-            what, step = "this version fits another law by the name of a saved fit", "fit and save it again"
-            raise DataError(what, where=path, got=record["law"], allowed=fit.law.name, next_step=step)
+            what = "this version fits another law by the name of a saved fit"
+            step = "fit and save it again"
+            raise DataError(
+                what, where=path, got=record["law"], allowed=fit.law.name, next_step=step
+            )
         if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
             step = "fit and save it again"
-            raise DataError("this version reads the rows of a saved fit otherwise", where=path, next_step=step)
+            raise DataError(
+                "this version reads the rows of a saved fit otherwise", where=path, next_step=step
+            )
         return replace(fit, drawn=draws, **words)
     if law is None and model is None:
         own = "per_row" in json.loads(record["own"])
@@ -524,26 +617,32 @@ LINE = 'thermostats.compare({"first": FIT, "second": OTHER})'
 @overload
 def compare(first: Mapping[str, Fit]) -> pd.DataFrame: ...
 @overload
-def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison: ...
+def compare(
+    first: str | Path, second: str | Path, *, data: str | Path | None = None
+) -> Comparison: ...
 def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
-    """Fits by name, {"with lab": a, "without": b}, as a table; or two folders of models, tensor by tensor.
+    """Fits by name, {"with lab": a, "without": b}, as a table; or two folders of models, tensor by
+    tensor.
 
-    Fits: indexed by name, the best first: rank (0 is the best), elpd, elpd_diff (below the best's), weight (stacking:
-    of the mixture of predictive densities that predicts best), se, dse (of the difference), p_worse (that the expected
-    difference is above 0, by its normal error; NaN of the best). Folders: a `Comparison`, see
-    `thermostats.measurement`.
+    Fits: indexed by name, the best first: rank (0 is the best), elpd, elpd_diff (below the best's),
+    weight (stacking: of the mixture of predictive densities that predicts best), se, dse (of the
+    difference), p_worse (that the expected difference is above 0, by its normal error; NaN of the
+    best). Folders: a `Comparison`, see `thermostats.measurement`.
 
-    Raises UsageError for what is neither, for fits of other outcomes, and for models that cannot be subtracted.
+    Raises UsageError for what is neither, for fits of other outcomes, and for models that cannot be
+    subtracted.
     """
     if isinstance(first, Mapping):
         return of_fits(first)
     if isinstance(first, Fit) or isinstance(second, Fit):
-        raise UsageError("fits are compared by name", got="fits without names", allowed="a dict", next_step=LINE)
+        raise UsageError(
+            "fits are compared by name", got="fits without names", allowed="a dict", next_step=LINE
+        )
     if not all(isinstance(folder, (str, Path)) for folder in (first, second)):
         got = ", ".join(type(each).__name__ for each in (first, second))
         allowed = "a dict of fits, or the folders of two models"
         raise UsageError("nothing to compare", got=got, allowed=allowed, next_step=LINE)
-    from thermostats.measurement.compare import compare as of_models  # noqa: PLC0415 - reads weights
+    from thermostats.measurement.compare import compare as of_models  # noqa: PLC0415
 
     return of_models(first, second, data=data)
 
@@ -554,10 +653,16 @@ def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
         got = f"{strange[0]}: {fits[strange[0]]!r}"[:SHOWN_OF]
         raise UsageError("not a fit", got=got, allowed="fits of the same outcomes", next_step=LINE)
     if len(fits) < 2:
-        raise UsageError("nothing to compare", got=f"{len(fits)} fit", allowed="two or more", next_step=LINE)
+        raise UsageError(
+            "nothing to compare", got=f"{len(fits)} fit", allowed="two or more", next_step=LINE
+        )
     observed = [fit.model.observed for fit in fits.values()]
     if any(y.shape != observed[0].shape or not np.allclose(y, observed[0]) for y in observed[1:]):
-        sizes = ", ".join(f"{name}: {y.size} outcomes" for name, y in zip(fits, observed, strict=True))
+        sizes = ", ".join(
+            f"{name}: {y.size} outcomes" for name, y in zip(fits, observed, strict=True)
+        )
         raise UsageError("only fits of the same outcomes can be compared", got=sizes)
     alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
-    return compared({str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()})
+    return compared(
+        {str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()}
+    )

@@ -1,8 +1,9 @@
-"""`fit_lineage`: gains of models on a tree of descent, by the exact engine; what of the gain is inherited.
+"""`fit_lineage`: gains of models on a tree of descent, by the exact engine; what of the gain is
+inherited.
 
-log G = α + Xβ + u + e, u drifting along the tree (`lineage_processes`), e the model's own. On a tree of unit height the
-share of u in u + e is Pagel's λ, the heritability of quantitative genetics (Lynch 1991, doi:10.2307/2409687; Housworth,
-Martins and Lynch 2004, doi:10.1086/380570).
+log G = α + Xβ + u + e, u drifting along the tree (`lineage_processes`), e the model's own. On a
+tree of unit height the share of u in u + e is Pagel's λ, the heritability of quantitative genetics
+(Lynch 1991, doi:10.2307/2409687; Housworth, Martins and Lynch 2004, doi:10.1086/380570).
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ from scipy import stats
 
 from thermostats.errors import UsageError, unknown
 from thermostats.formatting import plural
-from thermostats.modelling.columns import columns_of, errors_not_read, errors_of_logs, named, needing, numbers
+from thermostats.modelling.columns import (
+    columns_of,
+    errors_not_read,
+    errors_of_logs,
+    named,
+    needing,
+    numbers,
+)
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
@@ -82,14 +90,20 @@ DRAWS = 1_000
 
 
 def columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ...]]:
-    """Intercept and all columns of blocks, one row per model, and their names; what others determine is left out."""
+    """Intercept and all columns of blocks, one row per model, and their names; what others
+    determine is left out."""
     rows = means.groupby("model_id", sort=False).first()
-    x, names = np.ones((len(rows), 1)), ["(intercept)"]
+    x = np.ones((len(rows), 1))
+    names = ["(intercept)"]
     for name in dict.fromkeys(column for block in lineage.blocks.values() for column in block):
         values = rows[name].to_numpy(np.float64)
         more = np.column_stack([x, np.log(values) if lineage.logs else values])
-        if np.linalg.matrix_rank(more / np.maximum(np.abs(more).max(axis=0), 1e-300), tol=1e-8) == more.shape[1]:
-            x, names = more, [*names, f"log {name}" if lineage.logs else name]
+        if (
+            np.linalg.matrix_rank(more / np.maximum(np.abs(more).max(axis=0), 1e-300), tol=1e-8)
+            == more.shape[1]
+        ):
+            x = more
+            names = [*names, f"log {name}" if lineage.logs else name]
     return x, tuple(names)
 
 
@@ -104,12 +118,14 @@ def covariance(means: pd.DataFrame, lineage: Lineage) -> Array:
 
 
 def restricted(means: pd.DataFrame, lineage: Lineage) -> Restricted:
-    """Restricted likelihood of λ beyond the blocks; errors of measurement count as the models' own."""
+    """Restricted likelihood of λ beyond the blocks; errors of measurement count as the models'
+    own."""
     return Restricted.of(outcomes(means), columns(means, lineage)[0], covariance(means, lineage))
 
 
 def wanted(means: pd.DataFrame, lineage: Lineage, lam: float = TOLD) -> tuple[int, int] | None:
-    """Models and clades of a study of many such trees that tells λ from 0 in 80% of simulations; None: above 1,000."""
+    """Models and clades of a study of many such trees that tells λ from 0 in 80% of simulations;
+    None: above 1,000."""
     table = _power(means, lineage, lam)
     enough = table[table["power"] >= WANTED]
     return None if enough.empty else (int(enough["models"].iloc[0]), int(enough["clades"].iloc[0]))
@@ -122,16 +138,20 @@ def _power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
 
 
 def power(fit: Fit) -> pd.DataFrame:
-    """How often studies of this tree's shape tell a share of descent from none, by number of models."""
+    """How often studies of this tree's shape tell a share of descent from none, by number of
+    models."""
     lineage = fit.designed(LineageDesign).lineage
-    return pd.concat([_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True)
+    return pd.concat(
+        [_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True
+    )
 
 
 def likelihood(fit: Fit) -> pd.DataFrame:
-    """Maxima of the likelihood without priors, restricted and full: least squares, Brownian motion, Pagel's λ.
+    """Maxima of the likelihood without priors, restricted and full: least squares, Brownian motion,
+    Pagel's λ.
 
-    Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal outcomes; with `lower`
-    and `upper`, where the restricted likelihood ratio does not reject λ.
+    Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal
+    outcomes; with `lower` and `upper`, where the restricted likelihood ratio does not reject λ.
     """
     lineage = fit.designed(LineageDesign).lineage
     test = restricted(fit.rows, lineage)
@@ -143,35 +163,47 @@ def likelihood(fit: Fit) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
     reml = (table["model"] == "Pagel's λ") & (table["method"] == REML)
     return table.assign(
-        lower=np.where(reml, low, np.nan), upper=np.where(reml, high, np.nan), p=np.where(reml, test.p_value(1), np.nan)
+        lower=np.where(reml, low, np.nan),
+        upper=np.where(reml, high, np.nan),
+        p=np.where(reml, test.p_value(1), np.nan),
     )
 
 
 def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
     y, (x, _), k = outcomes(means), columns(means, lineage), covariance(means, lineage)
-    models, maxima = list(dict.fromkeys(means["model_id"])), []
+    models = list(dict.fromkeys(means["model_id"]))
+    maxima = []
     apart = np.linalg.eigvalsh(k)[0] > 1e-10
     for method in (REML, ML):
         maxima.append(("least squares", line(y, x, np.eye(len(y)), method=method, parameter=0.0)))
         if apart:
             maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
         by_tree = lineage.is_pruned(models)
-        best = pagel_by_pruning(y, x, lineage.tree, models, method=method) if by_tree else pagel(y, x, k, method=method)
+        best = (
+            pagel_by_pruning(y, x, lineage.tree, models, method=method)
+            if by_tree
+            else pagel(y, x, k, method=method)
+        )
         maxima.append(("Pagel's λ", best))
     return maxima
 
 
 def slopes(fit: Fit) -> pd.DataFrame:
-    """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of the posterior."""
+    """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of
+    the posterior."""
     lineage = fit.designed(LineageDesign).lineage
     names = columns(fit.rows, lineage)[1]
     rows = []
     for model, made in _maxima(fit.rows, lineage):
-        half = stats.t.ppf((1 + fit.level) / 2, fit.rows["model_id"].nunique() - len(names)) * made.se
+        half = (
+            stats.t.ppf((1 + fit.level) / 2, fit.rows["model_id"].nunique() - len(names)) * made.se
+        )
         if made.method == REML:
             rows += [
                 (model, name, b, s, b - h, b + h)
-                for name, b, s, h in zip(names[1:], made.beta[1:], made.se[1:], half[1:], strict=True)
+                for name, b, s, h in zip(
+                    names[1:], made.beta[1:], made.se[1:], half[1:], strict=True
+                )
             ]
     for block, of_block in lineage.blocks.items():
         _, by = fit.designed(LineageDesign).effects[f"u_{block}"].basis
@@ -180,18 +212,21 @@ def slopes(fit: Fit) -> pd.DataFrame:
             d = drawn[:, fit.design.covariates.index(column)]
             lower, upper = equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
-            rows.append(("posterior", label, float(d.mean()), float(d.std()), float(lower), float(upper)))
+            rows.append(
+                ("posterior", label, float(d.mean()), float(d.std()), float(lower), float(upper))
+            )
     return pd.DataFrame(rows, columns=["model", "slope on", "estimate", "se", "lower", "upper"])
 
 
 def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     """Draws of the log gain at every node, draws × nodes, and which nodes are models with rows.
 
-    A model's is its own, of its shape and size; an ancestor's that of a model of mean shape and size without anything
-    of its own.
+    A model's is its own, of its shape and size; an ancestor's that of a model of mean shape and
+    size without anything of its own.
     """
     design = fit.designed(LineageDesign)
-    lineage, values = design.lineage, fit.draws.few(DRAWS)
+    lineage = design.lineage
+    values = fit.draws.few(DRAWS)
     drawn = values["beta"] + descended_at(design, values, Drift.nodes, len(lineage.tree))
     gains = log_gains(values, design, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
@@ -205,14 +240,21 @@ def nodes(fit: Fit) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
     tree = fit.designed(LineageDesign).lineage.tree
     drawn, measured = node_gains(fit)
-    return pd.DataFrame({"node": tree.names, "kind": tree.kinds, "measured": measured, **_summary(drawn, fit.level)})
+    return pd.DataFrame(
+        {"node": tree.names, "kind": tree.kinds, "measured": measured, **_summary(drawn, fit.level)}
+    )
 
 
 def _summary(drawn: Array, level: float) -> dict[str, Array]:
     """Mean and interval of log gains, draws × columns, and P(below 1)."""
     lower, upper = equal_tailed(drawn, level)
     below = np.asarray((drawn < 0).mean(axis=0))
-    return {"mean": drawn.mean(axis=0), "lower": lower, "upper": upper, "probability_dampens": below}
+    return {
+        "mean": drawn.mean(axis=0),
+        "lower": lower,
+        "upper": upper,
+        "probability_dampens": below,
+    }
 
 
 def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
@@ -239,10 +281,17 @@ def branches(fit: Fit) -> pd.DataFrame:
 
 
 def sides(fit: Fit) -> pd.DataFrame:
-    """How often the side of 1 changes, by kind of branch and in all: branches, changes with their interval, share."""
+    """How often the side of 1 changes, by kind of branch and in all: branches, changes with their
+    interval, share."""
     table, changed = _changes(fit)
-    kinds: Mapping[str, Any] = {kind: (table["kind"] == kind).to_numpy() for kind in sorted(set(table["kind"]))}
-    kinds = {**kinds, "all": np.ones(len(table), dtype=bool), "both measured": table["both_measured"].to_numpy()}
+    kinds: Mapping[str, Any] = {
+        kind: (table["kind"] == kind).to_numpy() for kind in sorted(set(table["kind"]))
+    }
+    kinds = {
+        **kinds,
+        "all": np.ones(len(table), dtype=bool),
+        "both measured": table["both_measured"].to_numpy(),
+    }
     rows = []
     for kind, mask in kinds.items():
         if not mask.any():
@@ -255,12 +304,14 @@ def sides(fit: Fit) -> pd.DataFrame:
 
 
 def upcoming(fit: Fit) -> pd.DataFrame:
-    """Log gain of a model not yet seen below every inner node: the next lab, family, sibling, or child of a model.
+    """Log gain of a model not yet seen below every inner node: the next lab, family, sibling, or
+    child of a model.
 
     Its shape and size are the mean of the models there. P(below 1).
     """
     lineage = fit.designed(LineageDesign).lineage
-    tree, x = lineage.tree, list(fit.design.covariates)
+    tree = lineage.tree
+    x = list(fit.design.covariates)
     above = {name: set(tree.ancestors(name)) for name in dict.fromkeys(fit.rows["model_id"])}
     new = []
     for name in tree.names:
@@ -271,24 +322,32 @@ def upcoming(fit: Fit) -> pd.DataFrame:
     if lineage.instrument:
         frame[lineage.instrument] = "another"
     measured = set(fit.rows["model_id"])
-    what = ["child" if n in measured else "top" if i == 0 else "sibling" for i, n in enumerate(tree.names)]
-    return pd.DataFrame({"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)})
+    what = [
+        "child" if n in measured else "top" if i == 0 else "sibling"
+        for i, n in enumerate(tree.names)
+    ]
+    return pd.DataFrame(
+        {"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)}
+    )
 
 
 def clades_predicted(fit: Fit) -> pd.DataFrame:
-    """Every clade predicted from the others, exactly: the fit, and the same without descent and without each block."""
+    """Every clade predicted from the others, exactly: the fit, and the same without descent and
+    without each block."""
     lineage = fit.designed(LineageDesign).lineage
     folds = fit.rows["clade"].tolist()
     fits = {"all": fit}
     for name in (DESCENT, *lineage.blocks):
-        fits[f"without {name}"] = fit.under(replace(fit.law, of=lineage.drop_block(name).design_rows))
+        fits[f"without {name}"] = fit.under(
+            replace(fit.law, of=lineage.drop_block(name).design_rows)
+        )
     return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}).reset_index()
 
 
 def _held_out(fit: Fit, folds: list[str]) -> LeftOut:
     if isinstance(fit.model, Mixture):
         return held_out_of(fit.model, folds, seed=fit.seed)
-    assert isinstance(fit.model, Gaussian)  # noqa: S101 - a lineage has no third
+    assert isinstance(fit.model, Gaussian)  # noqa: S101
     return held_out(fit.model, fit.draws, folds, seed=fit.seed)
 
 
@@ -296,7 +355,9 @@ def dendrogram(fit: Fit, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
     table = nodes(fit)
     return draw_tree(
-        fit.designed(LineageDesign).lineage.tree, dict(zip(table["node"], table["mean"], strict=True)), axes
+        fit.designed(LineageDesign).lineage.tree,
+        dict(zip(table["node"], table["mean"], strict=True)),
+        axes,
     )
 
 
@@ -317,9 +378,11 @@ LEAST, MOST = 4, 2_000
 WIDE = 0.5
 """Length of the interval of λ from which on it counts as not estimated."""
 EQUATIONS = {
-    BROWNIAN: "f_descent: Brownian motion along the tree, covariance of two models the path that they share",
+    BROWNIAN: "f_descent: Brownian motion along the tree, covariance of two models the path that "
+    "they share",
     FREE: "f_descent: r = exp(−α t) between parent and child, r² + (1 − r²) η between siblings",
-    LEVELS: "f_descent: independent effects of labs, families and parents, each level with a scale of its own",
+    LEVELS: "f_descent: independent effects of labs, families and parents, each level with a scale "
+    "of its own",
 }
 
 
@@ -336,33 +399,43 @@ def fit_lineage(
     total_sd: float = TOTAL_SD,
     concentration: float = 1.0,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …, a).
+    """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …,
+    a).
 
-    rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd` and `n_prompts`), or
-    `log_gain` with its standard error `error`, one row per model and `instrument` (a column of who measured); several
-    rows of a model count as repeats. se: known errors of `gain` as given, a column or a number. tree: of
-    `thermostats.tree`; base and tuned models enter together. blocks: name to columns of numbers; by default geometry
-    and scale by their logarithms, where the rows have them; `{}`: none. process: `brownian`, `free` (a pull α, by
-    quadrature; siblings may resemble each other more than parent and child do), `levels` (labs, families and parents
-    each with a scale; the nested heritage model). The covariance is that of a tree whose highest model stands at 1, not
-    a correlation; in trees of unequal heights lower models vary less. More than 400 models, up to 2,000, are drawn
-    along the tree (Brownian motion, one row a model, no merges); their errors count as known. total_sd: scale of the
-    half-normal prior of τ.
+    rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd`
+    and `n_prompts`), or `log_gain` with its standard error `error`, one row per model and
+    `instrument` (a column of who measured); several rows of a model count as repeats. se: known
+    errors of `gain` as given, a column or a number. tree: of `thermostats.tree`; base and tuned
+    models enter together. blocks: name to columns of numbers; by default geometry and scale by
+    their logarithms, where the rows have them; `{}`: none. process: `brownian`, `free` (a pull α,
+    by quadrature; siblings may resemble each other more than parent and child do), `levels` (labs,
+    families and parents each with a scale; the nested heritage model). The covariance is that of a
+    tree whose highest model stands at 1, not a correlation; in trees of unequal heights lower
+    models vary less. More than 400 models, up to 2,000, are drawn along the tree (Brownian motion,
+    one row a model, no merges); their errors count as known. total_sd: scale of the half-normal
+    prior of τ.
 
-    Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda; half_life,
-    parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes (least squares,
-    Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains), branches and sides (how often
-    the side of 1 changes), next (sibling, child, lab), left out (exact, clade by clade), power.
+    Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda;
+    half_life, parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes
+    (least squares, Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains),
+    branches and sides (how often the side of 1 changes), next (sibling, child, lab), left out
+    (exact, clade by clade), power.
 
-    Raises UsageError for rows that are not in the tree, fewer than 4 models, gains that are not positive or all the
-    same, a tree on which no two models share a branch, a process or column that does not exist.
+    Raises UsageError for rows that are not in the tree, fewer than 4 models, gains that are not
+    positive or all the same, a tree on which no two models share a branch, a process or column that
+    does not exist.
     """
     if process not in PROCESSES:
         raise unknown("no such process", process, PROCESSES)
     if not isinstance(tree, Tree):
-        raise UsageError("no tree", got=type(tree).__name__, allowed="a Tree", next_step="tree = thermostats.tree(df)")
+        raise UsageError(
+            "no tree",
+            got=type(tree).__name__,
+            allowed="a Tree",
+            next_step="tree = thermostats.tree(df)",
+        )
     if not (0 < concentration < math.inf and 0 < total_sd < math.inf):
         got = f"concentration {concentration}, total_sd {total_sd}"
         raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
@@ -377,7 +450,9 @@ def fit_lineage(
     pruned = unit_height(tree.keep(models), models)
     descents: tuple[str, ...] = (DESCENT,)
     if process == LEVELS:
-        descents = tuple(columns_by_level(pruned, pruned.roots()[[pruned.place(name) for name in models]]))
+        descents = tuple(
+            columns_by_level(pruned, pruned.roots()[[pruned.place(name) for name in models]])
+        )
     lineage = Lineage(
         tree=pruned,
         process=process,
@@ -419,7 +494,9 @@ def lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
             *("lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN),
             *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
         ),
-        statements={order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))},
+        statements={
+            order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))
+        },
         statistics=statistics,
         equations=describe_descent(lineage),
         priors=(*(PULL if lineage.process == FREE else ()), *([MODERATED] if estimated else [])),
@@ -433,7 +510,8 @@ def lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
 
 
 def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
-    """Rows without those that a merged model has for its further parents; they are no repeats of a measurement."""
+    """Rows without those that a merged model has for its further parents; they are no repeats of a
+    measurement."""
     merged = rows["model_id"].isin(tree.merges)
     return rows[~(merged & rows.drop(columns=["parent", "share"], errors="ignore").duplicated())]
 
@@ -453,17 +531,25 @@ def _with_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFra
     ]
 
 
-def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> tuple[dict[str, tuple[str, ...]], bool]:
+def _blocks(
+    rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None
+) -> tuple[dict[str, tuple[str, ...]], bool]:
     """Blocks of columns, and whether they enter by their logarithms."""
     if blocks is None:
         standard = {name: BLOCKS[name] for name in ("geometry", "scale")}
-        return {name: columns_in for name, columns_in in standard.items() if set(columns_in) <= set(rows)}, True
+        return {
+            name: columns_in
+            for name, columns_in in standard.items()
+            if set(columns_in) <= set(rows)
+        }, True
     chosen = {
         str(name): tuple([columns_in] if isinstance(columns_in, str) else columns_in)
         for name, columns_in in blocks.items()
     }
     if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
-        allowed = f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
+        allowed = (
+            f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
+        )
         raise UsageError("no such blocks", got=chosen, allowed=allowed)
     columns_once(chosen, lambda blocks: f"thermostats.fit_lineage(rows, tree, {blocks!r})")
     columns_of(rows, *(column for columns_in in chosen.values() for column in columns_in))
@@ -473,13 +559,19 @@ def _blocks(rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None) -> t
                 "a block of descent is of numbers; groups belong into the tree",
                 where=column,
                 got=rows[column].dtype,
-                next_step="make columns of numbers with pandas.get_dummies, or name a parent in the tree",
+                next_step="make columns of numbers with pandas.get_dummies, or name a parent in "
+                "the tree",
             )
     return chosen, False
 
 
 def _means(
-    rows: pd.DataFrame, estimand: str, columns: Sequence[str], instrument: str | None, *, positive: bool
+    rows: pd.DataFrame,
+    estimand: str,
+    columns: Sequence[str],
+    instrument: str | None,
+    *,
+    positive: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     """One row per model and instrument: log_gain, error, freedom, columns."""
     if "log_gain" in rows:
@@ -490,7 +582,9 @@ def _means(
             means[name] = numbers(rows[name], name, positive=positive and name in columns)
         means["error"] = rows["error"].astype("float64").to_numpy() if "error" in rows else 0.0
         if not (np.isfinite(means["error"]) & (means["error"] >= 0)).all():
-            raise UsageError("a standard error is missing or below 0", where="error", allowed="0 or above")
+            raise UsageError(
+                "a standard error is missing or below 0", where="error", allowed="0 or above"
+            )
         return means.assign(freedom=np.inf).reset_index(drop=True), []
     read = partial(
         model_gains,
@@ -504,7 +598,8 @@ def _means(
     if not instrument:
         gains = read(rows)
         return gains.table, [*gains.warnings]
-    parts, messages = [], list[str]()
+    parts = []
+    messages = list[str]()
     for name, group in rows.groupby(instrument, sort=True):
         gains = read(group)
         parts.append(gains.table.assign(**{instrument: name}))
@@ -513,7 +608,8 @@ def _means(
 
 
 def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
-    """Refuse rows that the tree does not have and trees that say nothing; what else is odd about the two."""
+    """Refuse rows that the tree does not have and trees that say nothing; what else is odd about
+    the two."""
     lacking = sorted({name for name in means["model_id"] if name not in tree})
     if lacking:
         raise UsageError(
@@ -530,8 +626,10 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
         raise UsageError(
             "too many models for draws",
             got=len(models),
-            allowed=f"{MOST} of one row each on a tree without merges, process='brownian'; else {DENSE}",
-            next_step="maximise the likelihood instead: thermostats.modelling.tree_likelihood.pagel_by_pruning"
+            allowed=f"{MOST} of one row each on a tree without merges, process='brownian'; else "
+            f"{DENSE}",
+            next_step="maximise the likelihood instead: "
+            "thermostats.modelling.tree_likelihood.pagel_by_pruning"
             if len(models) > MOST
             else "",
         )
@@ -542,18 +640,25 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     apart = k[~np.eye(len(k), dtype=bool)]
     if np.ptp(apart) < 1e-12:
         raise UsageError(
-            "every two models share as much of the tree as any other two, so descent cannot be separated from a mean",
+            "every two models share as much of the tree as any other two, so descent cannot be "
+            "separated from a mean",
             got=f"{len(models)} models, all on {pruned.names[0]}",
             allowed="a tree on which some models share a branch that others do not",
             next_step="give the models their labs, families or parents",
         )
     without = sorted(set(tree.tips) - set(models))
-    messages = [f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"] * bool(without)
+    messages = [
+        f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"
+    ] * bool(without)
     if len(models) > DENSE and (means["error"] > 0).any() and np.isfinite(means["freedom"]).any():
-        messages.append(f"more than {DENSE} models: their standard errors count as known, and none is left out")
+        messages.append(
+            f"more than {DENSE} models: their standard errors count as known, and none is left out"
+        )
     clades = sorted(set(pruned.clades(models)))
     if len(tree.keep(models).names) < len(tree) and set(tree.clades(models)) != set(clades):
-        messages.append(f"all models lie in one clade ({pruned.names[0]}): descent is estimated within it alone")
+        messages.append(
+            f"all models lie in one clade ({pruned.names[0]}): descent is estimated within it alone"
+        )
     return messages
 
 
@@ -562,13 +667,18 @@ def _borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
     if "heritage" not in rows:
         return []
     labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"].dropna().astype(str)
-    other = [name for name, lab in labs.items() if lab in tree and lab not in tree.ancestors(str(name))]
-    return [f"hang on models of another lab, whose clade they count for: {named(other)}"] * bool(other)
+    other = [
+        name for name, lab in labs.items() if lab in tree and lab not in tree.ancestors(str(name))
+    ]
+    return [f"hang on models of another lab, whose clade they count for: {named(other)}"] * bool(
+        other
+    )
 
 
 def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
     """Where λ cannot be estimated, with the size of a study that could."""
-    n, clades = means["model_id"].nunique(), means["clade"].nunique()
+    n = means["model_id"].nunique()
+    clades = means["clade"].nunique()
     test = restricted(means, lineage)
     low, high = test.interval()
     if high - low < WIDE:
@@ -576,7 +686,8 @@ def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
     size = wanted(means, lineage)
     could = f"{size[0]} models in {size[1]} clades" if size else "more than 1,000 models"
     return [
-        f"λ cannot be estimated from {n} models in {clades} clades (likelihood interval {low:.2f} to {high:.2f}); "
+        f"λ cannot be estimated from {n} models in {clades} clades (likelihood interval {low:.2f} "
+        f"to {high:.2f}); "
         f"with trees of this shape it takes {could} to separate λ = 0.6 from 0 in 80% of studies"
     ]
 
@@ -587,7 +698,10 @@ def describe_descent(lineage: Lineage) -> tuple[str, ...]:
         "e_i ~ N(0, se_i²)   (model i)",
         EQUATIONS[lineage.process],
         "λ = σ²/(σ² + own²), σ² the variance of drift at the height of the highest model",
-        *(describe_numbers(kind, logs=lineage.logs) for kind in declare_numbers(lineage.blocks, logs=lineage.logs)),
+        *(
+            describe_numbers(kind, logs=lineage.logs)
+            for kind in declare_numbers(lineage.blocks, logs=lineage.logs)
+        ),
     )
 
 
@@ -597,6 +711,10 @@ def list_values(values: Sequence[float]) -> str:
 
 
 PULL: tuple[Prior, ...] = (
-    ("α", list_values(RATES), "per height, even on the log scale: from near all to nothing is inherited"),
+    (
+        "α",
+        list_values(RATES),
+        "per height, even on the log scale: from near all to nothing is inherited",
+    ),
     ("η", list_values(COMMON), "siblings share nothing but their parent, or nearly all"),
 )

@@ -1,9 +1,11 @@
-"""y = Xβ + Σ_k Z_k u_k + ε, u_k ~ N(0, s_k²), ε_i ~ N(0, s_0² + error_i²): exact draws, any priors of the scales.
+"""y = Xβ + Σ_k Z_k u_k + ε, u_k ~ N(0, s_k²), ε_i ~ N(0, s_0² + error_i²): exact draws, any priors
+of the scales.
 
-Given the scales everything is Gaussian. θ = log s, a handful of numbers, is drawn by importance sampling: from a
-Student-t about the mode of p(θ | y), then from one about the weighted draws. β and the effects are drawn exactly given
-the drawn scales. Lines with levels of groups, crossed effects and the heritage model are this model; Searle, Casella
-and McCulloch 1992, Variance Components, chapter 9. Errors that are estimates themselves (`freedom`) are drawn with θ.
+Given the scales everything is Gaussian. θ = log s, a handful of numbers, is drawn by importance
+sampling: from a Student-t about the mode of p(θ | y), then from one about the weighted draws. β and
+the effects are drawn exactly given the drawn scales. Lines with levels of groups, crossed effects
+and the heritage model are this model; Searle, Casella and McCulloch 1992, Variance Components,
+chapter 9. Errors that are estimates themselves (`freedom`) are drawn with θ.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class Scales(Protocol):
         """log p(θ) of every row of θ = log s."""
 
     def log_prior(self, theta: Array) -> Array:
-        """The same of what the prior is stated for, up to a constant: what a power of the prior scales."""
+        """The same of what the prior is stated for, up to a constant: what a power of the prior
+        scales."""
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         """Scales from the prior, size × (K + 1)."""
@@ -70,7 +73,10 @@ class HalfNormals:
         return np.asarray(self.log_prior(theta) + (theta + constant).sum(axis=1))
 
     def log_prior(self, theta: Array) -> Array:
-        return np.asarray(-0.5 * np.square(np.exp(np.minimum(theta, LARGEST)) / np.asarray(self.scales)).sum(axis=1))
+        return np.asarray(
+            -0.5
+            * np.square(np.exp(np.minimum(theta, LARGEST)) / np.asarray(self.scales)).sum(axis=1)
+        )
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         return np.abs(rng.normal(0.0, self.scales, (size, len(self.scales))))
@@ -78,7 +84,8 @@ class HalfNormals:
 
 @dataclass(frozen=True)
 class Shares:
-    """s_k² = τ²φ_k, τ half-normal(`total`), φ ~ Dirichlet(a, …, a) over `number` scales: no kind has a head start."""
+    """s_k² = τ²φ_k, τ half-normal(`total`), φ ~ Dirichlet(a, …, a) over `number` scales: no kind
+    has a head start."""
 
     total: float
     number: int
@@ -91,10 +98,12 @@ class Shares:
     def log_density(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)
         log_phi = 2 * theta - log_total[:, None]
-        constant = 0.5 * math.log(2 / math.pi) - math.log(self.total) + (self.number - 1) * math.log(2)
-        constant += special.gammaln(self.number * self.concentration) - self.number * special.gammaln(
-            self.concentration
+        constant = (
+            0.5 * math.log(2 / math.pi) - math.log(self.total) + (self.number - 1) * math.log(2)
         )
+        constant += special.gammaln(
+            self.number * self.concentration
+        ) - self.number * special.gammaln(self.concentration)
         return np.asarray(self.log_prior(theta) + log_total / 2 + log_phi.sum(axis=1) + constant)
 
     def log_prior(self, theta: Array) -> Array:
@@ -107,11 +116,14 @@ class Shares:
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         total = np.abs(rng.normal(0.0, self.total, (size, 1)))
-        return np.asarray(total * np.sqrt(rng.dirichlet(np.full(self.number, self.concentration), size)))
+        return np.asarray(
+            total * np.sqrt(rng.dirichlet(np.full(self.number, self.concentration), size))
+        )
 
 
 LEAST_COLUMNS, MOST_DISTINCT = 8, 0.5
-"""Columns of a block whose rows that are alike are put together, at least, and its share of distinct rows, at most."""
+"""Columns of a block whose rows that are alike are put together, at least, and its share of
+distinct rows, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,10 +146,11 @@ class Products:
 
 @dataclass(frozen=True, kw_only=True)
 class Alike:
-    """Rows with a weight each, of which many are alike in one block of columns, such as models of one lab.
+    """Rows with a weight each, of which many are alike in one block of columns, such as models of
+    one lab.
 
-    With b_g the block's distinct rows and c_i the other columns: Σ_i w_i b b' = Σ_g w_g b_g b_g', Σ_i w_i b c' =
-    Σ_g b_g (Σ_{i in g} w_i c_i)'.
+    With b_g the block's distinct rows and c_i the other columns: Σ_i w_i b b' = Σ_g w_g b_g b_g',
+    Σ_i w_i b c' = Σ_g b_g (Σ_{i in g} w_i c_i)'.
     """
 
     order: NDArray[np.int64]
@@ -153,7 +166,8 @@ class Alike:
 
     @classmethod
     def of(cls, matrix: Array, widths: Sequence[int]) -> Alike | None:
-        """By the widest of some blocks side by side; None where it is narrow or its rows are distinct."""
+        """By the widest of some blocks side by side; None where it is narrow or its rows are
+        distinct."""
         wide = int(np.argmax(widths))
         first = sum(widths[:wide])
         block = np.arange(first, first + widths[wide])
@@ -162,10 +176,15 @@ class Alike:
         distinct, group = np.unique(matrix[:, block], axis=0, return_inverse=True)
         if len(distinct) > MOST_DISTINCT * len(matrix):
             return None
-        order, others = np.argsort(group.ravel(), kind="stable"), np.delete(np.arange(matrix.shape[1]), block)
+        order = np.argsort(group.ravel(), kind="stable")
+        others = np.delete(np.arange(matrix.shape[1]), block)
         starts = np.flatnonzero(np.diff(group.ravel()[order], prepend=-1))
         return cls(
-            order=order, starts=starts, distinct=distinct, others=matrix[np.ix_(order, others)], places=(block, others)
+            order=order,
+            starts=starts,
+            distinct=distinct,
+            others=matrix[np.ix_(order, others)],
+            places=(block, others),
         )
 
     def weighted(self, weights: Array) -> Array:
@@ -174,22 +193,28 @@ class Alike:
         total = np.empty((len(weights), block.size + others.size, block.size + others.size))
         sorted_weights = weights[:, self.order]
         of_groups = np.add.reduceat(sorted_weights, self.starts, axis=1)
-        squares = (self.distinct[:, :, None] * self.distinct[:, None, :]).reshape(len(self.distinct), -1)
+        squares = (self.distinct[:, :, None] * self.distinct[:, None, :]).reshape(
+            len(self.distinct), -1
+        )
         total[:, block[:, None], block] = (of_groups @ squares).reshape(-1, block.size, block.size)
         sums = np.add.reduceat(sorted_weights[..., None] * self.others, self.starts, axis=1)
         across = self.distinct.T @ sums
         total[:, block[:, None], others] = across
         total[:, others[:, None], block] = np.swapaxes(across, 1, 2)
-        of_others = (self.others[:, :, None] * self.others[:, None, :]).reshape(len(self.others), -1)
-        total[:, others[:, None], others] = (sorted_weights @ of_others).reshape(-1, others.size, others.size)
+        of_others = (self.others[:, :, None] * self.others[:, None, :]).reshape(
+            len(self.others), -1
+        )
+        total[:, others[:, None], others] = (sorted_weights @ of_others).reshape(
+            -1, others.size, others.size
+        )
         return total
 
 
 NUMBERS = 4_000_000
 """Numbers held at a time."""
 SMALLEST_SCALE, LARGEST_SCALE = 1e-4, 1e2
-"""Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of their ratio times
-thousands of outcomes is what double precision holds."""
+"""Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of
+their ratio times thousands of outcomes is what double precision holds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +233,8 @@ class Gaussian:
     error: Array
     """Standard errors of the outcomes; 0 where there is none."""
     freedom: Array | None = None
-    """Their degrees of freedom, where they are estimates: error² ~ the one given times ν/χ²(ν); else they are exact."""
+    """Their degrees of freedom, where they are estimates: error² ~ the one given times ν/χ²(ν);
+    else they are exact."""
 
     LEAVES_OUT: ClassVar = True
     """Whether outcomes are predicted from all others."""
@@ -218,13 +244,15 @@ class Gaussian:
         """The outcomes."""
         return self.y
 
-    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
-        """Independent draws of beta, scale (s_1, …, s_K, s_0), the effects by the names of their blocks, and error.
+    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008
+        """Independent draws of beta, scale (s_1, …, s_K, s_0), the effects by the names of their
+        blocks, and error.
 
-        The last where errors are estimates. Diagnostics are those of the weights: effective number and Pareto k. Raises
-        UsageError for numbers that are not finite.
+        The last where errors are estimates. Diagnostics are those of the weights: effective number
+        and Pareto k. Raises UsageError for numbers that are not finite.
         """
-        begin, rng = time.perf_counter(), np.random.default_rng(seed)
+        begin = time.perf_counter()
+        rng = np.random.default_rng(seed)
         self._check()
         number = settings.chains * settings.draws
         theta, square, log_weight, weight, k = candidates(self, number, rng)
@@ -240,16 +268,19 @@ class Gaussian:
             seconds=time.perf_counter() - begin,
         )
 
-    def reweighted(self, draws: Draws, of: Gaussian, rows: NDArray[np.bool_], *, seed: int, size: int) -> Draws | None:
+    def reweighted(
+        self, draws: Draws, of: Gaussian, rows: NDArray[np.bool_], *, seed: int, size: int
+    ) -> Draws | None:
         """Draws of this model, of some `rows` of another's outcomes, made of draws of that other.
 
-        θ and squared errors of the other's draws weigh p(y_rows, θ)/p(y, θ), whatever columns its rows were laid out
-        with; β and effects are drawn anew given them. None where priors or kinds of effects differ, so that θ is
-        another, and where Pareto k is above 0.7.
+        θ and squared errors of the other's draws weigh p(y_rows, θ)/p(y, θ), whatever columns its
+        rows were laid out with; β and effects are drawn anew given them. None where priors or kinds
+        of effects differ, so that θ is another, and where Pareto k is above 0.7.
         """
         if list(self.blocks) != list(of.blocks) or self.prior != of.prior:
             return None
-        rng, values = np.random.default_rng(seed), draws.few(size)
+        rng = np.random.default_rng(seed)
+        values = draws.few(size)
         theta = np.log(values["scale"])
         square = np.square(values["error"]) if of.freedom is not None else None
         left = None if square is None else square[:, rows]
@@ -258,8 +289,13 @@ class Gaussian:
         if not k[0] <= PARETO_LIMIT:
             return None
         weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
-        chosen, effective = systematic(weight, len(theta), rng), float(1 / np.square(weight).sum())
-        square = np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size)) if left is None else left[chosen]
+        chosen = systematic(weight, len(theta), rng)
+        effective = float(1 / np.square(weight).sum())
+        square = (
+            np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size))
+            if left is None
+            else left[chosen]
+        )
         settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
         return Draws(
             values=in_chains(self._effects(theta[chosen], square, rng), settings),
@@ -270,18 +306,25 @@ class Gaussian:
         )
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
-        """log p(y | θ) + log p(θ) of every row of θ = log s, and of squared errors where they are not those given."""
-        square = np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size)) if square is None else square
+        """log p(y | θ) + log p(θ) of every row of θ = log s, and of squared errors where they are
+        not those given."""
+        square = (
+            np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size))
+            if square is None
+            else square
+        )
         density = [_given(self, *part)[0] for part in self._pieces(theta, square)]
         return np.concatenate(density) + self.prior.log_density(theta)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
-        """Log prior of draws (size × …) up to a constant: of the scales and of β; that of effects is the model."""
+        """Log prior of draws (size × …) up to a constant: of the scales and of β; that of effects
+        is the model."""
         fixed = -0.5 * np.square(values["beta"] / self.sd).sum(axis=1)
         return np.asarray(self.prior.log_prior(np.log(values["scale"])) + fixed)
 
     def expected(self, values: Mapping[str, Array]) -> Array:
-        """Expected outcomes given β and the effects, size × n; levels that no draw has are new ones at 0."""
+        """Expected outcomes given β and the effects, size × n; levels that no draw has are new ones
+        at 0."""
         mean = values["beta"] @ self.X.T
         for name, design in self.blocks.items():
             levels = values[name].shape[1]
@@ -293,8 +336,11 @@ class Gaussian:
         spread = np.hypot(values["scale"][:, -1:], values.get("error", self.error))
         return np.asarray(stats.norm.logpdf(self.y, self.expected(values), spread))
 
-    def replicate(self, values: Mapping[str, Array], rng: np.random.Generator, *, measured: bool = True) -> Array:
-        """Outcomes of every draw, size × n; a level that no draw has is drawn anew from its population.
+    def replicate(
+        self, values: Mapping[str, Array], rng: np.random.Generator, *, measured: bool = True
+    ) -> Array:
+        """Outcomes of every draw, size × n; a level that no draw has is drawn anew from its
+        population.
 
         `measured`: with their errors of measurement.
         """
@@ -303,15 +349,20 @@ class Gaussian:
             if unseen := design.shape[1] - values[name].shape[1]:
                 fresh = values["scale"][:, [k]] * rng.standard_normal((len(mean), unseen))
                 mean = mean + fresh @ design[:, -unseen:].T
-        spread = np.hypot(values["scale"][:, -1:], values.get("error", self.error) if measured else 0.0)
+        spread = np.hypot(
+            values["scale"][:, -1:], values.get("error", self.error) if measured else 0.0
+        )
         return np.asarray(mean + spread * rng.standard_normal(mean.shape))
 
     def new_levels(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Draws without those of the effects, so that all levels are drawn anew."""
-        return {name: drawn[:, :0] if name in self.blocks else drawn for name, drawn in values.items()}
+        return {
+            name: drawn[:, :0] if name in self.blocks else drawn for name, drawn in values.items()
+        }
 
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
-        """Draws of beta, scale, effects, errors that are estimates and outcomes `y` from the prior."""
+        """Draws of beta, scale, effects, errors that are estimates and outcomes `y` from the
+        prior."""
         scale = self.prior.draw(size, rng)
         effects = {
             name: scale[:, [k]] * rng.standard_normal((size, design.shape[1]))
@@ -327,13 +378,23 @@ class Gaussian:
         """The same model of some of the outcomes."""
         blocks = {name: design[which] for name, design in self.blocks.items()}
         freedom = None if self.freedom is None else self.freedom[which]
-        return replace(self, y=self.y[which], X=self.X[which], error=self.error[which], freedom=freedom, blocks=blocks)
+        return replace(
+            self,
+            y=self.y[which],
+            X=self.X[which],
+            error=self.error[which],
+            freedom=freedom,
+            blocks=blocks,
+        )
 
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]:
-        """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct errors."""
+        """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct
+        errors."""
         factor, noise, d = factor_of(self, theta, square)
         q = d.shape[1]
-        half = np.linalg.solve(factor[:, :q, :q], np.swapaxes(self.design * d[:, None, :] / noise[..., None], 1, 2))
+        half = np.linalg.solve(
+            factor[:, :q, :q], np.swapaxes(self.design * d[:, None, :] / noise[..., None], 1, 2)
+        )
         pulled = self.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q])
         return 1 / noise - np.square(half).sum(axis=1), pulled
 
@@ -344,12 +405,14 @@ class Gaussian:
 
     @cached_property
     def unit(self) -> float:
-        """Standard deviation of the outcomes, or a thousandth of the largest prior scale where that is more."""
+        """Standard deviation of the outcomes, or a thousandth of the largest prior scale where that
+        is more."""
         return max(float(self.y.std()), 1e-3 * self.prior.largest)
 
     @cached_property
     def centre(self) -> Array:
-        """β near its posterior mean: sums of squares are those about Xβ, which a mean far beyond the spread needs."""
+        """β near its posterior mean: sums of squares are those about Xβ, which a mean far beyond
+        the spread needs."""
         columns = np.concatenate([self.X * self.sd / self.unit, np.eye(self.sd.size)])
         outcomes = np.concatenate([self.y / self.unit, np.zeros(self.sd.size)])
         return np.asarray(self.sd * np.linalg.lstsq(columns, outcomes)[0])
@@ -361,7 +424,8 @@ class Gaussian:
 
     @cached_property
     def moments(self) -> tuple[Array, Array]:
-        """Distinct squared errors, and how many outcomes have each; errors that are estimates are distinct."""
+        """Distinct squared errors, and how many outcomes have each; errors that are estimates are
+        distinct."""
         if self.freedom is not None:
             return np.square(self.error), np.ones(self.y.size)
         square, counts = np.unique(np.square(self.error), return_counts=True)
@@ -369,7 +433,8 @@ class Gaussian:
 
     @cached_property
     def products(self) -> Products | Alike:
-        """How cross-products of (design, y about centre) are weighted by the precision of every distinct error."""
+        """How cross-products of (design, y about centre) are weighted by the precision of every
+        distinct error."""
         both = np.column_stack([self.design, self.around])
         widths = [self.sd.size, *(z.shape[1] for z in self.blocks.values()), 1]
         if self.freedom is None:
@@ -380,10 +445,16 @@ class Gaussian:
 
     def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of everything given θ and squared errors."""
-        coefficients = np.concatenate([_given(self, *part, rng)[1] for part in self._pieces(theta, square)])
+        coefficients = np.concatenate(
+            [_given(self, *part, rng)[1] for part in self._pieces(theta, square)]
+        )
         ends = np.cumsum([self.X.shape[1], *(z.shape[1] for z in self.blocks.values())])
         beta, *effects = np.split(coefficients, ends[:-1], axis=1)
-        values = {"beta": beta, "scale": np.exp(theta), **dict(zip(self.blocks, effects, strict=True))}
+        values = {
+            "beta": beta,
+            "scale": np.exp(theta),
+            **dict(zip(self.blocks, effects, strict=True)),
+        }
         return values if self.freedom is None else values | {"error": np.sqrt(square)}
 
     def _pieces(self, theta: Array, square: Array) -> Iterator[tuple[Array, Array]]:
@@ -393,27 +464,39 @@ class Gaussian:
     def _check(self) -> None:
         arrays = {"outcomes": self.y, "columns": self.X, "known errors": self.error, **self.blocks}
         if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
-            raise UsageError("missing or infinite values in a model", got=", ".join(bad), allowed="finite numbers")
+            raise UsageError(
+                "missing or infinite values in a model",
+                got=", ".join(bad),
+                allowed="finite numbers",
+            )
         if taken := {"beta", "scale", "error", "y"} & set(self.blocks):
             raise UsageError("a block of effects has a name that is taken", got=", ".join(taken))
 
 
-def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generator | None = None) -> tuple[Array, Array]:
-    """log p(y | θ) of every row of θ and squared errors and, with `rng`, a draw of β and all effects; without, nothing.
+def _given(
+    model: Gaussian, theta: Array, square: Array, rng: np.random.Generator | None = None
+) -> tuple[Array, Array]:
+    """log p(y | θ) of every row of θ and squared errors and, with `rng`, a draw of β and all
+    effects; without, nothing.
 
-    With d the prior standard deviations of the coefficients, W = (X Z) diag(d), D the variances of the residuals,
-    β₀ the centre, r = y − Xβ₀, m = −β₀/d (of effects 0), A = I + WᵀD⁻¹W = LLᵀ and b = WᵀD⁻¹r + m:
-    log p(y | θ) = −½ (n log 2π + log|D| + log|A| + rᵀD⁻¹r + |m|² − |L⁻¹b|²).
+    With d the prior standard deviations of the coefficients, W = (X Z) diag(d), D the variances of
+    the residuals, β₀ the centre, r = y − Xβ₀, m = −β₀/d (of effects 0), A = I + WᵀD⁻¹W = LLᵀ and b
+    = WᵀD⁻¹r + m: log p(y | θ) = −½ (n log 2π + log|D| + log|A| + rᵀD⁻¹r + |m|² − |L⁻¹b|²).
     """
     factor, noise, d = factor_of(model, theta, square)
-    q, counts = d.shape[1], model.moments[1]
+    q = d.shape[1]
+    counts = model.moments[1]
     grown = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)[:, :q]).sum(axis=1)
     quadratic = np.square(factor[:, q, q]) - 1
-    density = -0.5 * (model.y.size * math.log(2 * math.pi) + np.log(noise) @ counts + grown + quadratic)
+    density = -0.5 * (
+        model.y.size * math.log(2 * math.pi) + np.log(noise) @ counts + grown + quadratic
+    )
     if rng is None:
         return density, np.empty((len(theta), 0))
     around = factor[:, q, :q] + rng.standard_normal((len(theta), q))
-    coefficients = d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
+    coefficients = (
+        d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
+    )
     coefficients[:, : model.sd.size] += model.centre
     return density, coefficients
 
@@ -421,12 +504,17 @@ def _given(model: Gaussian, theta: Array, square: Array, rng: np.random.Generato
 def scales_of(model: Gaussian, theta: Array) -> Array:
     """Scales as the likelihood has them, rows of θ."""
     return np.asarray(
-        np.clip(np.exp(np.clip(theta, -300, 300)), SMALLEST_SCALE * model.unit, LARGEST_SCALE * model.unit)
+        np.clip(
+            np.exp(np.clip(theta, -300, 300)),
+            SMALLEST_SCALE * model.unit,
+            LARGEST_SCALE * model.unit,
+        )
     )
 
 
 def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
-    """Root of A bordered by b, whose last row is L⁻¹b, its last entry squared 1 + rᵀD⁻¹r + |m|² − |L⁻¹b|²; D; d."""
+    """Root of A bordered by b, whose last row is L⁻¹b, its last entry squared 1 + rᵀD⁻¹r + |m|² −
+    |L⁻¹b|²; D; d."""
     scale = scales_of(model, theta)
     ranks = [design.shape[1] for design in model.blocks.values()]
     fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
@@ -454,7 +542,8 @@ class Mixture:
 
     nodes: tuple[Gaussian, ...]
     weights: Array
-    """Prior probabilities of the values; less than 1 in all where values without posterior mass have no node."""
+    """Prior probabilities of the values; less than 1 in all where values without posterior mass
+    have no node."""
     seed: int = 0
 
     @property
@@ -465,7 +554,9 @@ class Mixture:
     @cached_property
     def fits(self) -> tuple[Draws, ...]:
         """Draws of every node."""
-        return tuple(node.sample(seed=self.seed + k, settings=OF_NODE) for k, node in enumerate(self.nodes))
+        return tuple(
+            node.sample(seed=self.seed + k, settings=OF_NODE) for k, node in enumerate(self.nodes)
+        )
 
     @cached_property
     def log_joint(self) -> Array:
@@ -483,16 +574,22 @@ class Mixture:
         """Posterior probability of every value."""
         return np.asarray(np.exp(self.log_joint - self.log_evidence))
 
-    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008
         """Draws of node (the number of the value) and of everything that a node has."""
-        rng, size = np.random.default_rng(seed), settings.chains * settings.draws
+        rng = np.random.default_rng(seed)
+        size = settings.chains * settings.draws
         node = rng.choice(len(self.nodes), size, p=self.probability)
         flat = [fit.few(fit.size) for fit in self.fits]
         rows = rng.integers(0, self.fits[0].size, size)
-        values = {n: np.stack([flat[k][n][row] for k, row in zip(node, rows, strict=True)]) for n in flat[0]}
+        values = {
+            n: np.stack([flat[k][n][row] for k, row in zip(node, rows, strict=True)])
+            for n in flat[0]
+        }
         judged = [fit for fit, p in zip(self.fits, self.probability, strict=True) if p >= MATTERS]
         effective = min(fit.effective for fit in judged)
-        k = max(float(fit.diagnostics.set_index("diagnostic")["worst"]["Pareto k"]) for fit in judged)
+        k = max(
+            float(fit.diagnostics.set_index("diagnostic")["worst"]["Pareto k"]) for fit in judged
+        )
         return Draws(
             values=in_chains({**values, "node": node.astype(np.float64)}, settings),
             diagnostics=of_weights(effective, k),
@@ -509,14 +606,17 @@ class Mixture:
     def log_prior(self, values: Mapping[str, Array]) -> Array:
         """Log prior of draws up to a constant."""
         log_weight = np.log(self.weights / self.weights.sum())[values["node"].astype(np.int64)]
-        return np.asarray(log_weight + self._by_node(values, lambda node, some: node.log_prior(some)))
+        return np.asarray(
+            log_weight + self._by_node(values, lambda node, some: node.log_prior(some))
+        )
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
         return self._by_node(values, lambda node, some: node.replicate(some, rng))
 
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
-        """Draws of node and everything else but outcomes, which `replicate` draws, from the prior."""
+        """Draws of node and everything else but outcomes, which `replicate` draws, from the
+        prior."""
         node = rng.choice(len(self.nodes), size, p=self.weights / self.weights.sum())
         values = self.nodes[0].from_prior(size, rng)
         del values["y"]
@@ -526,11 +626,16 @@ class Mixture:
         """The mixture of some of the outcomes."""
         return replace(self, nodes=tuple(node.rows(which) for node in self.nodes))
 
-    def _by_node(self, values: Mapping[str, Array], compute: Callable[[Gaussian, dict[str, Array]], Array]) -> Array:
+    def _by_node(
+        self, values: Mapping[str, Array], compute: Callable[[Gaussian, dict[str, Array]], Array]
+    ) -> Array:
         """What the draws of each node give, in the order of the draws."""
         chosen = values["node"].astype(np.int64)
         parts = {
-            k: compute(self.nodes[k], {name: v[chosen == k] for name, v in values.items() if name != "node"})
+            k: compute(
+                self.nodes[k],
+                {name: v[chosen == k] for name, v in values.items() if name != "node"},
+            )
             for k in np.unique(chosen)
         }
         first = next(iter(parts.values()))

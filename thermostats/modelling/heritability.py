@@ -1,9 +1,11 @@
-"""Is a log gain heritable beyond shape, size and source? λ along labs and families next to levels of sources.
+"""Is a log gain heritable beyond shape, size and source? λ along labs and families next to levels
+of sources.
 
-y = Xβ + s + u + e, Var = σ² (ρ Z + λ K + (1 − λ) I); Z_ij is 1 where one source measured both models; K_ij is the share
-of the path root, lab, family, model that they have in common: 0, 1/3, 2/3 or 1. The test of no descent is twice the
-logarithm of the ratio of restricted likelihoods with and without λ, ρ free in both, and its p that of ½χ²₀ + ½χ²₁ (Self
-and Liang 1987, doi:10.1080/01621459.1987.10478472).
+y = Xβ + s + u + e, Var = σ² (ρ Z + λ K + (1 − λ) I); Z_ij is 1 where one source measured both
+models; K_ij is the share of the path root, lab, family, model that they have in common: 0, 1/3, 2/3
+or 1. The test of no descent is twice the logarithm of the ratio of restricted likelihoods with and
+without λ, ρ free in both, and its p that of ½χ²₀ + ½χ²₁ (Self and Liang 1987,
+doi:10.1080/01621459.1987.10478472).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.tree_likelihood import GRID, Restricted, line
 from thermostats.settings import coverage
 
-DESCENT, OWN = "descent", "own"
+DESCENT = "descent"
+OWN = "own"
 BOOTSTRAPS = 1_000
 LEVEL = 0.95
 LEAST = 2
@@ -30,7 +33,8 @@ LEAST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class DescentSlope:
-    """One slope under descent, with its t interval, and the share λ of descent in what the columns leave."""
+    """One slope under descent, with its t interval, and the share λ of descent in what the columns
+    leave."""
 
     estimate: float
     lower: float
@@ -42,11 +46,13 @@ class DescentSlope:
     n_models: int
 
 
-def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -> DescentSlope | None:
+def slope(
+    y: Array, x: Array, k: Array, at: int, descent: float | None = None
+) -> DescentSlope | None:
     """β of column `at` of X, at λ of the restricted likelihood or at a given one.
 
-    None where fewer than 2 degrees of freedom are left, where columns leave nothing of y, or where models that share
-    all of their descent cannot differ at the λ that is given.
+    None where fewer than 2 degrees of freedom are left, where columns leave nothing of y, or where
+    models that share all of their descent cannot differ at the λ that is given.
     """
     n, p = x.shape
     free = n - np.linalg.matrix_rank(x)
@@ -58,7 +64,9 @@ def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -
     if np.linalg.eigvalsh(v)[0] < 1e-10:
         return None
     made = line(y, x, v, parameter=lam)
-    b, se, df = made.beta[at], made.se[at], n - p
+    b = made.beta[at]
+    se = made.se[at]
+    df = n - p
     half = stats.t.ppf((1 + LEVEL) / 2, df) * se
     return DescentSlope(
         estimate=float(b),
@@ -73,14 +81,21 @@ def slope(y: Array, x: Array, k: Array, at: int, descent: float | None = None) -
 
 
 def shares(
-    y: Array, blocks: Mapping[str, Array], k: Array, pairs: Sequence[tuple[str, str]] = (), *, seed: int = SEED
+    y: Array,
+    blocks: Mapping[str, Array],
+    k: Array,
+    pairs: Sequence[tuple[str, str]] = (),
+    *,
+    seed: int = SEED,
 ) -> pd.DataFrame | None:
-    """Shares of the variance over models of blocks of columns, of descent and of what is a model's own.
+    """Shares of the variance over models of blocks of columns, of descent and of what is a model's
+    own.
 
-    A block has β'Sβ − tr(S Cov β) with S the covariance of its columns (what its estimate has by chance is taken off,
-    so it may be negative), descent λσ² tr(CK)/(n − 1), own (1 − λ)σ²; all over the variance of all blocks together,
-    descent and own. pairs: differences of two. Columns: what, estimate, lower, upper; percentiles of 1,000 outcomes
-    drawn from the fit, the columns and the tree as they are. None where fewer than 2 degrees of freedom are left.
+    A block has β'Sβ − tr(S Cov β) with S the covariance of its columns (what its estimate has by
+    chance is taken off, so it may be negative), descent λσ² tr(CK)/(n − 1), own (1 − λ)σ²; all over
+    the variance of all blocks together, descent and own. pairs: differences of two. Columns: what,
+    estimate, lower, upper; percentiles of 1,000 outcomes drawn from the fit, the columns and the
+    tree as they are. None where fewer than 2 degrees of freedom are left.
     """
     n = len(y)
     columns = np.column_stack(
@@ -89,7 +104,9 @@ def shares(
     x = np.column_stack([np.ones(n), columns])
     if n - x.shape[1] < LEAST or np.linalg.matrix_rank(x) < x.shape[1]:
         return None
-    ends = np.cumsum([1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())])
+    ends = np.cumsum(
+        [1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())]
+    )
     places = {name: slice(*ends[i : i + 2]) for i, name in enumerate(blocks)}
     fit = _lines(y[None], x, k)
     v = (1 - fit.descent[0]) * np.eye(n) + fit.descent[0] * k
@@ -97,7 +114,10 @@ def shares(
     drawn = _lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
     values, again = (_parts(each, x, k, places, pairs) for each in (fit, drawn))
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    rows = [(name, float(value[0]), *map(float, np.quantile(again[name], tails))) for name, value in values.items()]
+    rows = [
+        (name, float(value[0]), *map(float, np.quantile(again[name], tails)))
+        for name, value in values.items()
+    ]
     return pd.DataFrame(rows, columns=["what", "estimate", "lower", "upper"])
 
 
@@ -117,11 +137,14 @@ def _lines(y: Array, x: Array, k: Array) -> _Lines:
     """One line for every row of y, sets × n."""
     n, p = x.shape
     lam = GRID[Restricted.of(y, x, k).profile().argmax(axis=-1)]
-    beta, variance, unscaled = np.empty((len(y), p)), np.empty(len(y)), np.empty((len(y), p, p))
+    beta = np.empty((len(y), p))
+    variance = np.empty(len(y))
+    unscaled = np.empty((len(y), p, p))
     for value in np.unique(lam):
         at = lam == value
         root = np.linalg.cholesky((1 - value) * np.eye(n) + value * k)
-        wx, wy = np.linalg.solve(root, x), np.linalg.solve(root, y[at].T)
+        wx = np.linalg.solve(root, x)
+        wy = np.linalg.solve(root, y[at].T)
         q, r = np.linalg.qr(wx)
         beta[at] = np.linalg.solve(r, q.T @ wy).T
         variance[at] = np.square(wy - wx @ beta[at].T).sum(axis=0) / (n - p)
@@ -136,7 +159,8 @@ def _parts(
     s = np.cov(x, rowvar=False)
 
     def contribution(at: slice) -> Array:
-        b, block = fit.beta[:, at], s[at, at]
+        b = fit.beta[:, at]
+        block = s[at, at]
         chance = fit.variance * np.einsum("ij,sji->s", block, fit.unscaled[:, at, at])
         return np.asarray(np.einsum("si,ij,sj->s", b, block, b) - chance)
 
@@ -150,7 +174,8 @@ def _parts(
 
 @dataclass(frozen=True, kw_only=True)
 class BranchChange:
-    """The mean change of a log gain along branches of one kind, and how often the next one would cross 1."""
+    """The mean change of a log gain along branches of one kind, and how often the next one would
+    cross 1."""
 
     estimate: float
     lower: float
@@ -161,15 +186,20 @@ class BranchChange:
 
 
 def change(parent: Array, child: Array) -> BranchChange | None:
-    """Of log gains at both ends of branches of equal length; None for fewer than 2 branches, or equal changes.
+    """Of log gains at both ends of branches of equal length; None for fewer than 2 branches, or
+    equal changes.
 
-    Under Brownian motion with a trend, changes along different branches are independent whatever the branches have in
-    common above: the mean has a t interval, and the next change along a branch a t distribution about it.
+    Under Brownian motion with a trend, changes along different branches are independent whatever
+    the branches have in common above: the mean has a t interval, and the next change along a branch
+    a t distribution about it.
     """
-    d, n = child - parent, len(parent)
+    d = child - parent
+    n = len(parent)
     if n < LEAST or np.ptp(d) < 1e-12:
         return None
-    mean, sd, t = float(d.mean()), float(d.std(ddof=1)), stats.t(n - 1)
+    mean = float(d.mean())
+    sd = float(d.std(ddof=1))
+    t = stats.t(n - 1)
     half = float(t.ppf((1 + LEVEL) / 2)) * sd / n**0.5
     below = t.cdf((-parent - mean) / (sd * np.sqrt(1 + 1 / n)))
     return BranchChange(
@@ -193,22 +223,27 @@ def labs_and_families(rows: pd.DataFrame) -> Array:
     lab = rows["heritage"].astype(str).to_numpy()
     stated = rows["family"].fillna("").astype(str)
     family = lab + " / " + stated.where(stated != "", rows["model_id"].astype(str)).to_numpy()
-    alike = (lab[:, None] == lab).astype(np.float64) + (family[:, None] == family) + np.eye(len(lab))
+    alike = (
+        (lab[:, None] == lab).astype(np.float64) + (family[:, None] == family) + np.eye(len(lab))
+    )
     return np.asarray(alike / 3)
 
 
-def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], *, level: float = 0.95) -> Many:
+def heritabilities(
+    rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], *, level: float = 0.95
+) -> Many:
     """λ of every row of outcomes (study × model) beyond columns and sources, with p of none.
 
-    The estimate is that of the largest restricted likelihood, the interval the λ that its ratio does not reject by χ²
-    of one degree of freedom, both to 0.05. rows: heritage, family, model_id, source and the columns. Raises UsageError
-    where labs or models are too few.
+    The estimate is that of the largest restricted likelihood, the interval the λ that its ratio
+    does not reject by χ² of one degree of freedom, both to 0.05. rows: heritage, family, model_id,
+    source and the columns. Raises UsageError where labs or models are too few.
     """
     if not enough(rows, columns):
         raise UsageError(
             "too few models or labs for a share of descent",
             got=f"{len(rows)} models of {rows['heritage'].nunique()} labs, {len(columns)} columns",
-            allowed=f"2 labs, {LEAST_TIPS} models more than labs, {LEAST_TIPS} more than columns and the mean",
+            allowed=f"2 labs, {LEAST_TIPS} models more than labs, {LEAST_TIPS} more than columns "
+            f"and the mean",
         )
     by_share = _by_share(rows, outcomes, columns)
     best = by_share.max(axis=1)
@@ -217,7 +252,10 @@ def heritabilities(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], 
     p = np.where(ratio > TOLERANCE, stats.chi2.sf(ratio, 1) / 2, 1.0)
     last = SHARES.size - 1
     return Many(
-        SHARES[by_share.argmax(axis=1)], SHARES[inside.argmax(axis=1)], SHARES[last - inside[:, ::-1].argmax(axis=1)], p
+        SHARES[by_share.argmax(axis=1)],
+        SHARES[inside.argmax(axis=1)],
+        SHARES[last - inside[:, ::-1].argmax(axis=1)],
+        p,
     )
 
 
@@ -227,19 +265,27 @@ def _by_share(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str]) -> Ar
     return np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
 
 
-def support(rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: float = 0.95) -> pd.DataFrame:
-    """How well each λ fits: `share`, `log_likelihood` minus the largest, and whether the interval has it.
+def support(
+    rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: float = 0.95
+) -> pd.DataFrame:
+    """How well each λ fits: `share`, `log_likelihood` minus the largest, and whether the interval
+    has it.
 
-    The same restricted likelihood, rows and interval as `heritabilities`, which raises what this raises.
+    The same restricted likelihood, rows and interval as `heritabilities`, which raises what this
+    raises.
     """
     [twice] = _by_share(rows, rows[[outcome]].to_numpy(np.float64).T, columns)
     below = (twice - twice.max()) / 2
-    return pd.DataFrame({"share": SHARES, "log_likelihood": below, "inside": below >= -stats.chi2.ppf(level, 1) / 2})
+    return pd.DataFrame(
+        {"share": SHARES, "log_likelihood": below, "inside": below >= -stats.chi2.ppf(level, 1) / 2}
+    )
 
 
 def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
-    """Whether there are two labs, and 3 models more than labs, and more than columns and the mean."""
-    n, labs = len(rows), rows["heritage"].nunique()
+    """Whether there are two labs, and 3 models more than labs, and more than columns and the
+    mean."""
+    n = len(rows)
+    labs = rows["heritage"].nunique()
     rank = int(np.linalg.matrix_rank(_columns(rows, columns)))
     return labs >= 2 and n - labs >= LEAST_TIPS and n - rank >= LEAST_TIPS
 
@@ -255,13 +301,15 @@ def _contrasts(x: Array) -> Array:
 
 
 def _restricted(outcomes: Array, contrasts: Array, rows: pd.DataFrame) -> tuple[Array, Array]:
-    """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each point."""
+    """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each
+    point."""
     source = rows["source"].astype(str).to_numpy()
     alike = (source[:, None] == source).astype(np.float64)
     descent, sources = (contrasts @ k @ contrasts.T for k in (labs_and_families(rows), alike))
     of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
     points = [(share, rest) for share in SHARES for rest in of_sources]
-    w, df = (outcomes @ contrasts.T).T, len(contrasts)
+    w = (outcomes @ contrasts.T).T
+    df = len(contrasts)
     values = []
     for share, rest in points:
         inherited = share * descent + (1 - share) * np.eye(df)

@@ -1,6 +1,8 @@
-"""Scales and squared errors by importance sampling: from a Student-t about the mode, then about weighted draws.
+"""Scales and squared errors by importance sampling: from a Student-t about the mode, then about
+weighted draws.
 
-Errors that are estimates themselves are scaled inverse χ²; what all units tell of them gives their degrees of freedom.
+Errors that are estimates themselves are scaled inverse χ²; what all units tell of them gives their
+degrees of freedom.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from scipy import optimize, special, stats
 from thermostats.modelling.draws import Array, pareto_smooth, systematic
 
 CENTRE, FACTOR = (-3.0, 1.5), (math.log(0.5), 0.5)
-"""Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation of log σ_i."""
+"""Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation
+of log σ_i."""
 SMALLEST = 1e-5
 """Standard deviation of values that are all alike."""
 NODES = 64
@@ -24,46 +27,68 @@ NEAR_INFINITE = 1e6
 
 
 def moderated(sd: Array, n: Array) -> tuple[Array, Array]:
-    """Standard errors of means of n values with standard deviation `sd`, and their degrees of freedom.
+    """Standard errors of means of n values with standard deviation `sd`, and their degrees of
+    freedom.
 
-    d_0 and s_0² are where likelihood and priors are largest. A single value (n = 1) has the others' spread. Where every
-    mean is of one value nothing is known of errors: they are 0, exactly.
+    d_0 and s_0² are where likelihood and priors are largest. A single value (n = 1) has the others'
+    spread. Where every mean is of one value nothing is known of errors: they are 0, exactly.
     """
     several = n > 1
     if not several.any():
         return np.zeros(n.size), np.full(n.size, np.inf)
-    s, d = np.maximum(sd[several], SMALLEST), n[several] - 1
+    s = np.maximum(sd[several], SMALLEST)
+    d = n[several] - 1
 
     def negative(x: Array) -> float:
-        likelihood = stats.f.logpdf(np.square(s) * math.exp(-2 * x[0]), d, math.exp(x[1])) - 2 * x[0]
+        likelihood = (
+            stats.f.logpdf(np.square(s) * math.exp(-2 * x[0]), d, math.exp(x[1])) - 2 * x[0]
+        )
         log_factor = 0.5 * math.log(special.polygamma(1, math.exp(x[1]) / 2)) - math.log(2)
-        return -float(likelihood.sum() + stats.norm.logpdf(x[0], *CENTRE) + stats.norm.logpdf(log_factor, *FACTOR))
+        return -float(
+            likelihood.sum()
+            + stats.norm.logpdf(x[0], *CENTRE)
+            + stats.norm.logpdf(log_factor, *FACTOR)
+        )
 
     start = np.array([np.log(s).mean(), math.log(4)])
     log_s0, log_d0 = optimize.minimize(negative, start, method="Nelder-Mead").x
-    d0, df = math.exp(log_d0), np.where(several, n - 1, 0.0)
-    square = (d0 * math.exp(2 * log_s0) + df * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))) / (d0 + df)
+    d0 = math.exp(log_d0)
+    df = np.where(several, n - 1, 0.0)
+    square = (
+        d0 * math.exp(2 * log_s0) + df * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))
+    ) / (d0 + df)
     return np.sqrt(square / n), d0 + df
 
 
-def favour(error: Array, freedom: Array, square: Array, precision: Array, pulled: Array) -> tuple[Array, Array]:
-    """Equally likely nodes of every squared error, error² ν/χ²(ν), and log probabilities to draw them by, n × nodes.
+def favour(
+    error: Array, freedom: Array, square: Array, precision: Array, pulled: Array
+) -> tuple[Array, Array]:
+    """Equally likely nodes of every squared error, error² ν/χ²(ν), and log probabilities to draw
+    them by, n × nodes.
 
-    Each is favoured as it alone changes the density of the outcomes, averaged over rows of draws: where squared errors
-    are `square`, the inverse covariance P has the diagonal `precision`, and Py is `pulled`. A change by δ changes the
-    log density by −½ log(1 + δP_ii) + ½ δ(Py)_i²/(1 + δP_ii).
+    Each is favoured as it alone changes the density of the outcomes, averaged over rows of draws:
+    where squared errors are `square`, the inverse covariance P has the diagonal `precision`, and Py
+    is `pulled`. A change by δ changes the log density by −½ log(1 + δP_ii) + ½ δ(Py)_i²/(1 +
+    δP_ii).
     """
     nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
     nodes = np.square(error)[:, None] * nu / stats.chi2.isf((np.arange(NODES) + 0.5) / NODES, nu)
     change = nodes - square[..., None]
     grown = 1 + change * precision[..., None]
-    log_p = special.log_softmax(0.5 * (change * np.square(pulled)[..., None] / grown - np.log(grown)), axis=-1)
+    log_p = special.log_softmax(
+        0.5 * (change * np.square(pulled)[..., None] / grown - np.log(grown)), axis=-1
+    )
     return nodes, special.logsumexp(log_p, axis=0) - math.log(len(log_p))
 
 
-def drawn_squares(nodes: Array, log_p: Array, size: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Draws of squared errors, size × n, and the log of how much likelier each row is made than it is."""
-    places = [np.searchsorted(heights, rng.random(size)) for heights in np.cumsum(np.exp(log_p), axis=1)]
+def drawn_squares(
+    nodes: Array, log_p: Array, size: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Draws of squared errors, size × n, and the log of how much likelier each row is made than it
+    is."""
+    places = [
+        np.searchsorted(heights, rng.random(size)) for heights in np.cumsum(np.exp(log_p), axis=1)
+    ]
     at = np.arange(len(nodes)), np.minimum(np.stack(places, axis=1), NODES - 1)
     return nodes[at], (log_p[at] + math.log(NODES)).sum(axis=1)
 
@@ -79,15 +104,18 @@ EVEN = 0.25
 TAIL = 5
 """Degrees of freedom of a proposal."""
 PLACES, NARROW = 50, 0.6
-"""A proposal is made of Student-t about weighted draws of the round before, each so many times as wide as all draws."""
+"""A proposal is made of Student-t about weighted draws of the round before, each so many times as
+wide as all draws."""
 WIDE, SHARE_WIDE = 3.0, 0.1
-"""It has a part that is so many times as wide as all draws, so that no region of θ is missed, and its share."""
+"""It has a part that is so many times as wide as all draws, so that no region of θ is missed, and
+its share."""
 SPREADS = (0.01, 5.0)
 """Least and largest standard deviation of a proposal along its axes."""
 
 
 class Target(Protocol):
-    """What is drawn: the density of log scales and squared errors of a Gaussian model, `gaussian.Gaussian`."""
+    """What is drawn: the density of log scales and squared errors of a Gaussian model,
+    `gaussian.Gaussian`."""
 
     @property
     def blocks(self) -> Mapping[str, Array]: ...
@@ -103,49 +131,77 @@ class Target(Protocol):
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
 
 
-def candidates(model: Target, draws: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array, float]:
-    """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of the proposal.
+def candidates(
+    model: Target, draws: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array, Array, float]:
+    """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of
+    the proposal.
 
-    And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks for it.
+    And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks
+    for it.
     """
     k = len(model.blocks) + 1
     start = np.full(k, math.log(model.unit / k**0.5))
-    mode = optimize.minimize(lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2})
-    places, spread, width = mode.x[None], _positive(np.atleast_2d(mode.hess_inv)), 1.0
+    mode = optimize.minimize(
+        lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2}
+    )
+    places = mode.x[None]
+    spread = _positive(np.atleast_2d(mode.hess_inv))
+    width = 1.0
     squares = model.moments[0][None]
     for number in ROUNDS:
         theta, square, log_weight = _proposed(model, places, squares, spread, width, number, rng)
         weight = np.exp(log_weight - special.logsumexp(log_weight))
         off = theta - weight @ theta
-        spread, width = _positive(off.T @ (off * weight[:, None])), NARROW
+        spread = _positive(off.T @ (off * weight[:, None]))
+        width = NARROW
         rows = systematic(weight, PLACES, rng)
-        places, squares = theta[rows], square[rows]
+        places = theta[rows]
+        squares = square[rows]
         if number > ROUNDS[0] and 1 / np.square(weight).sum() >= EVEN * number:
             break
     for times in TIMES:
-        theta, square, log_weight = _proposed(model, places, squares, spread, width, times * draws, rng)
+        theta, square, log_weight = _proposed(
+            model, places, squares, spread, width, times * draws, rng
+        )
         smooth, pareto_k = pareto_smooth(log_weight[None])
         if pareto_k[0] <= GOOD_K:
             break
         rows = np.argsort(log_weight)[-HEAVIEST:]
-        places, squares = np.concatenate([places, theta[rows]]), np.concatenate([squares, square[rows]])
+        places = np.concatenate([places, theta[rows]])
+        squares = np.concatenate([squares, square[rows]])
     return theta, square, log_weight, np.exp(smooth[0]), float(pareto_k[0])
 
 
 def _proposed(
-    model: Target, places: Array, squares: Array, spread: Array, width: float, size: int, rng: np.random.Generator
+    model: Target,
+    places: Array,
+    squares: Array,
+    spread: Array,
+    width: float,
+    size: int,
+    rng: np.random.Generator,
 ) -> tuple[Array, Array, Array]:
-    """Candidates of Student-t at places, a share of them wide, with errors likely there, and the logs of their weights.
+    """Candidates of Student-t at places, a share of them wide, with errors likely there, and the
+    logs of their weights.
 
     `squares`: the squared errors of every place.
     """
     k = places.shape[1]
     wide = rng.random(size) < SHARE_WIDE
-    theta = np.asarray(stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng).rvs(size)).reshape(size, k)
-    theta = theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
+    theta = np.asarray(
+        stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng).rvs(size)
+    ).reshape(size, k)
+    theta = (
+        theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
+    )
     root = np.linalg.inv(np.linalg.cholesky(spread))
     distance = np.square((theta[:, None, :] - places) @ root.T).sum(axis=2)
-    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(TAIL / 2) - k / 2 * math.log(TAIL * math.pi)
+    constant = (
+        special.gammaln((TAIL + k) / 2)
+        - special.gammaln(TAIL / 2)
+        - k / 2 * math.log(TAIL * math.pi)
+    )
     constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
     parts = [
         math.log(share) - k * math.log(s) - (TAIL + k) / 2 * np.log1p(distance / (TAIL * s**2))

@@ -1,8 +1,10 @@
-"""log₁₀ Gᵢ = m (Lᵢ/L₀)^(−β) + u_lab + εᵢ: does the largest gain fall with depth, and does k = β = 1 bound it?
+"""log₁₀ Gᵢ = m (Lᵢ/L₀)^(−β) + u_lab + εᵢ: does the largest gain fall with depth, and does k = β = 1
+bound it?
 
-The curve goes through the middle. An envelope of the same form lies above, y = m e^(−β x) − w + v (w half-normal, v
-normal: a stochastic frontier, Aigner, Lovell and Schmidt 1977, doi:10.1016/0304-4076(77)90052-5), whose density is
-skew-normal. Without a model: quantile lines, and who lies above 10^(1/L), errors and all.
+The curve goes through the middle. An envelope of the same form lies above, y = m e^(−β x) − w + v
+(w half-normal, v normal: a stochastic frontier, Aigner, Lovell and Schmidt 1977,
+doi:10.1016/0304-4076(77)90052-5), whose density is skew-normal. Without a model: quantile lines,
+and who lies above 10^(1/L), errors and all.
 """
 
 from __future__ import annotations
@@ -38,22 +40,33 @@ RESAMPLES = 1000
 ENUMERABLE = 200
 """Up to so many models the lines of resamples are found among all lines through two models."""
 FLOOR = 0.1
-"""Outcomes not above 0 are put at this share of the smallest that is: a quantile line above them does not move."""
+"""Outcomes not above 0 are put at this share of the smallest that is: a quantile line above them
+does not move."""
 
 
 def quantile_power_law(
-    L: Array, y: Array, quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95), *, seed: int, level: float | None = None
+    L: Array,
+    y: Array,
+    quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95),
+    *,
+    seed: int,
+    level: float | None = None,
 ) -> pd.DataFrame:
-    """Quantiles of y = log10 G as k L^(−β): log10 y on log10 L by quantile regression (Koenker and Bassett 1978).
+    """Quantiles of y = log10 G as k L^(−β): log10 y on log10 L by quantile regression (Koenker and
+    Bassett 1978).
 
-    A quantile goes through a monotone transformation unchanged, so the log-log line is the quantile of y itself; rows
-    with y ≤ 0 are kept below every line (`n_floored`). Intervals: percentile bootstrap over models, asymptotic above
-    `ENUMERABLE` models. One row per quantile: k, beta and their bounds, and `above_claim`, the share of resamples whose
-    line lies above 1/L at the mean log depth. No row where no y is above 0.
+    A quantile goes through a monotone transformation unchanged, so the log-log line is the quantile
+    of y itself; rows with y ≤ 0 are kept below every line (`n_floored`). Intervals: percentile
+    bootstrap over models, asymptotic above `ENUMERABLE` models. One row per quantile: k, beta and
+    their bounds, and `above_claim`, the share of resamples whose line lies above 1/L at the mean
+    log depth. No row where no y is above 0.
     """
     if not (y > 0).any():
-        return pd.DataFrame(columns=["quantile", "k", "k_lower", "k_upper", "beta", "beta_lower", "beta_upper"])
-    x, z = np.log10(L), np.log10(np.maximum(y, FLOOR * y[y > 0].min()))
+        return pd.DataFrame(
+            columns=["quantile", "k", "k_lower", "k_upper", "beta", "beta_lower", "beta_upper"]
+        )
+    x = np.log10(L)
+    z = np.log10(np.maximum(y, FLOOR * y[y > 0].min()))
     counts = np.random.default_rng(seed).multinomial(x.size, np.full(x.size, 1 / x.size), RESAMPLES)
     few = x.size <= ENUMERABLE
     rows = []
@@ -88,16 +101,20 @@ def quantile_power_law(
 def _line(x: Array, z: Array, tau: float) -> tuple[float, float, Array]:
     """Intercept, slope and their covariance."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IterationLimitWarning)  # it cycles between lines of equal loss
+        warnings.simplefilter(
+            "ignore", IterationLimitWarning
+        )  # it cycles between lines of equal loss
         fit = QuantReg(z, np.column_stack([np.ones(x.size), x])).fit(q=tau, max_iter=300)
     return float(fit.params[0]), float(fit.params[1]), np.asarray(fit.cov_params())
 
 
 def _bootstrap(x: Array, z: Array, tau: float, counts: NDArray[np.int64]) -> Array:
-    """Intercept and slope of every resample: the best of all lines through two models, where the optimum lies."""
+    """Intercept and slope of every resample: the best of all lines through two models, where the
+    optimum lies."""
     i, j = np.triu_indices(x.size, 1)
     apart = x[i] != x[j]
-    i, j = i[apart], j[apart]
+    i = i[apart]
+    j = j[apart]
     slope = (z[j] - z[i]) / (x[j] - x[i])
     intercept = z[i] - slope * x[i]
     residual = z - intercept[:, None] - slope[:, None] * x
@@ -115,7 +132,8 @@ NOISE = 1 / 6
 ALIKE = 1e-6
 """Prior scale of what labs differ by, where there is one."""
 NODES, REACH = 15, 4.0
-"""Exponents at which the power law is compared with its rivals, over so many posterior SDs to either side."""
+"""Exponents at which the power law is compared with its rivals, over so many posterior SDs to
+either side."""
 RIVALS = {"depth": "n_layers", "density": "rho", "scale": "n_params_nonembedding"}
 """Columns whose logarithm is a rival explanation."""
 BELOW = "every model below 10^(1/L)"
@@ -129,28 +147,46 @@ ENVELOPE: dict[str, Statement] = {
     "frontier beta > 0": lambda q: q["frontier_beta"] > 0,
     "frontier above 10^(1/L) at the middle depth": lambda q: q["frontier_over_bound"] > 1,
 }
-REPORTED = ("k", "beta", "sigma", "lab_sd", "frontier_k", "frontier_beta", "below", "noise", "frontier_over_bound")
+REPORTED = (
+    "k",
+    "beta",
+    "sigma",
+    "lab_sd",
+    "frontier_k",
+    "frontier_beta",
+    "below",
+    "noise",
+    "frontier_over_bound",
+)
 OUTCOME = "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts"
 
 
 def curve(data: Mapping[str, Any]) -> None:
     """The curve through the middle."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
-    m, beta = pm.Normal("m", 0.0, data["scale"]), pm.Normal("beta", *BETA)
-    sigma, tau = pm.HalfNormal("sigma", data["share"]), pm.HalfNormal("tau", data["labs_scale"])
-    mean = m * pm.math.exp(-beta * data["x"]) + tau * pm.Normal("u", shape=data["n_labs"])[data["lab"]]
+    m = pm.Normal("m", 0.0, data["scale"])
+    beta = pm.Normal("beta", *BETA)
+    sigma = pm.HalfNormal("sigma", data["share"])
+    tau = pm.HalfNormal("tau", data["labs_scale"])
+    mean = (
+        m * pm.math.exp(-beta * data["x"]) + tau * pm.Normal("u", shape=data["n_labs"])[data["lab"]]
+    )
     pm.Normal("y", mean, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y_observed"])
 
 
 def envelope(data: Mapping[str, Any]) -> None:
-    """The envelope: what lies below it is half-normal, and noise and errors of measurement are normal."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    """The envelope: what lies below it is half-normal, and noise and errors of measurement are
+    normal."""
+    import pymc as pm  # noqa: PLC0415
 
-    m, beta = pm.HalfNormal("m", data["scale"]), pm.Normal("beta", *BETA)
-    below, noise = pm.HalfNormal("below", data["scale"]), pm.HalfNormal("noise", NOISE * data["scale"])
+    m = pm.HalfNormal("m", data["scale"])
+    beta = pm.Normal("beta", *BETA)
+    below = pm.HalfNormal("below", data["scale"])
+    noise = pm.HalfNormal("noise", NOISE * data["scale"])
     around = pm.math.sqrt(noise**2 + data["error"] ** 2)
-    spread, mean = pm.math.sqrt(below**2 + around**2), m * pm.math.exp(-beta * data["x"])
+    spread = pm.math.sqrt(below**2 + around**2)
+    mean = m * pm.math.exp(-beta * data["x"])
     pm.SkewNormal("y", mu=mean, sigma=spread, alpha=-below / around, observed=data["y_observed"])
 
 
@@ -162,7 +198,8 @@ def bounded_rows(
     error_from: str | None = "penultimate_gain",
     **chosen: Any,
 ) -> ModelGains:
-    """The rows of `fit_kleiber`, with log10_gain and its error; raises as it does. `chosen`: source, prompt_counts."""
+    """The rows of `fit_kleiber`, with log10_gain and its error; raises as it does. `chosen`:
+    source, prompt_counts."""
     models = model_gains(
         table,
         estimand,
@@ -174,27 +211,42 @@ def bounded_rows(
         se=se,
         preference=Preference(error_from=error_from if error_from in table else None, **chosen),
     )
-    rows, warnings = models.table, list(models.warnings)
+    rows = models.table
+    warnings = list(models.warnings)
     numbers(rows["log_gain"], f"log {estimand}", least=4, varied=True)
     numbers(rows["n_layers"], "n_layers", varied=True)
     labs = rows["heritage"].astype(str)
     if labs.nunique() == 1:
         warnings.append("only one lab: nothing here applies to other labs, and no lab is left out")
     elif not labs.duplicated().any():
-        warnings.append("one model of every lab: labs cannot be separated from models, so their prior decides")
+        warnings.append(
+            "one model of every lab: labs cannot be separated from models, so their prior decides"
+        )
     if not (rows["log_gain"] > 0).any():
-        warnings.append("no gain is above 1: no envelope of the claimed form, and no quantile lines")
-    log10 = {"log10_gain": rows["log_gain"] / math.log(10), "log10_error": rows["error"] / math.log(10)}
-    of_errors = {"n_prompts": rows.get("n_prompts", 0.0)}  # stated errors are those of no number of prompts
+        warnings.append(
+            "no gain is above 1: no envelope of the claimed form, and no quantile lines"
+        )
+    log10 = {
+        "log10_gain": rows["log_gain"] / math.log(10),
+        "log10_error": rows["error"] / math.log(10),
+    }
+    of_errors = {
+        "n_prompts": rows.get("n_prompts", 0.0)
+    }  # stated errors are those of no number of prompts
     return replace(models, table=rows.assign(**log10, **of_errors), warnings=tuple(warnings))
 
 
 def _scale(models: ModelGains, scale: float | None) -> float:
-    """Prior scale of log10 G: that asked for, or `SCALE`, of a mean over the blocks over the root of their number."""
+    """Prior scale of log10 G: that asked for, or `SCALE`, of a mean over the blocks over the root
+    of their number."""
     if scale is not None:
         return prior_scale(scale, "scale")
     of_blocks = models.estimand.startswith("geometric_gain")
-    blocks = max(_middle(models.table["n_layers"].to_numpy(dtype=np.float64)) - 2, 1) if of_blocks else 1.0
+    blocks = (
+        max(_middle(models.table["n_layers"].to_numpy(dtype=np.float64)) - 2, 1)
+        if of_blocks
+        else 1.0
+    )
     return SCALE / math.sqrt(blocks)
 
 
@@ -213,25 +265,30 @@ def fit_kleiber(
     scale: float | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the curve in the middle.
+    """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the
+    curve in the middle.
 
-    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`): `outcome`, `model`,
-    `lab` (None: all are of one) and `depth` name its columns, and `<outcome>_sd` (divisor n − 1) with `n_prompts`,
-    where there, the errors; `se` states them instead, a column or a number, of the gain as given, known whatever n.
-    `source`: files to take, in order of preference, all but the controlled study by default. `error_from`: the gain
-    whose relative spread stands in where that of the outcome is not known. `prompt_counts`: prompts of each prompt set,
-    for averages that have no number of prompts, whose standard deviations then count as published (divisor n). `scale`:
-    prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the root of their number.
-    Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the middle depth over 1/L).
-    Tables: `models` (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by quantile
-    regression), `rivals` (evidence, leave one model out and leave one lab out; `published` is k = β = 1 through the
-    middle with its spread free).
+    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`):
+    `outcome`, `model`, `lab` (None: all are of one) and `depth` name its columns, and
+    `<outcome>_sd` (divisor n − 1) with `n_prompts`, where there, the errors; `se` states them
+    instead, a column or a number, of the gain as given, known whatever n. `source`: files to take,
+    in order of preference, all but the controlled study by default. `error_from`: the gain whose
+    relative spread stands in where that of the outcome is not known. `prompt_counts`: prompts of
+    each prompt set, for averages that have no number of prompts, whose standard deviations then
+    count as published (divisor n). `scale`: prior scale of log10 G, by default `SCALE`, and for a
+    mean over the blocks `SCALE` over the root of their number. Quantities: k, beta, sigma, lab_sd,
+    new_model_over_bound (log10 G of a new model at the middle depth over 1/L). Tables: `models`
+    (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by
+    quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published`
+    is k = β = 1 through the middle with its spread free).
 
-    Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and above 0.
+    Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and
+    above 0.
     """
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth, **of_table)
-    rows, sources = columns.read(table), {"source": source, "prompt_counts": prompt_counts}
+    rows = columns.read(table)
+    sources = {"source": source, "prompt_counts": prompt_counts}
     bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
     labs = bounded.table["heritage"].nunique() > 1
@@ -240,8 +297,16 @@ def fit_kleiber(
     equations = (OUTCOME, line, "k = m L₀^β")
     priors: tuple[Prior, ...] = (
         ("m", f"N(0, {scale:.3g}²)", _factor(scale)),
-        ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
-        ("σ", f"half-normal({scale / 2**0.5:.3g})", "models within labs: half the variance of log10 gains"),
+        (
+            "β",
+            f"N({BETA[0]:g}, {BETA[1]:g}²)",
+            "no dependence (0) and the claim (1) are equally likely beforehand",
+        ),
+        (
+            "σ",
+            f"half-normal({scale / 2**0.5:.3g})",
+            "models within labs: half the variance of log10 gains",
+        ),
     )
     if labs:
         priors += (("τ", f"half-normal({scale / 2**0.5:.3g})", "labs: the other half"),)
@@ -263,24 +328,45 @@ def fit_envelope(
     scale: float | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log10 G_i = m (L_i/L₀)^(−β) − w_i + v_i, w half-normal, v normal: the curve below which models lie.
+    """log10 G_i = m (L_i/L₀)^(−β) − w_i + v_i, w half-normal, v normal: the curve below which
+    models lie.
 
-    `table` and the rest as in `fit_kleiber`, which raises the same. Quantities: frontier_k, frontier_beta, below (scale
-    of w), noise (of v), frontier_over_bound (its height over 1/L at the middle depth). Tables: those of `fit_kleiber`.
+    `table` and the rest as in `fit_kleiber`, which raises the same. Quantities: frontier_k,
+    frontier_beta, below (scale of w), noise (of v), frontier_over_bound (its height over 1/L at the
+    middle depth). Tables: those of `fit_kleiber`.
     """
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth, **of_table)
-    rows, sources = columns.read(table), {"source": source, "prompt_counts": prompt_counts}
+    rows = columns.read(table)
+    sources = {"source": source, "prompt_counts": prompt_counts}
     bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
-    equations = (OUTCOME, "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)", "k = m L₀^β")
-    priors = (
-        ("m", f"half-normal({scale:.3g})", f"an envelope of this form lies above 1; {_factor(scale)}"),
-        ("β", f"N({BETA[0]:g}, {BETA[1]:g}²)", "no dependence (0) and the claim (1) are equally likely beforehand"),
-        ("ω", f"half-normal({scale:.3g})", "models may lie far below an envelope"),
-        ("η", f"half-normal({NOISE * scale:.3g})", "few lie above it, and not far: a sixth of that"),
+    equations = (
+        OUTCOME,
+        "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)",
+        "k = m L₀^β",
     )
-    return _fitted(envelope, bounded, scale, _of_envelope, ENVELOPE, equations, priors, seed, columns)
+    priors = (
+        (
+            "m",
+            f"half-normal({scale:.3g})",
+            f"an envelope of this form lies above 1; {_factor(scale)}",
+        ),
+        (
+            "β",
+            f"N({BETA[0]:g}, {BETA[1]:g}²)",
+            "no dependence (0) and the claim (1) are equally likely beforehand",
+        ),
+        ("ω", f"half-normal({scale:.3g})", "models may lie far below an envelope"),
+        (
+            "η",
+            f"half-normal({NOISE * scale:.3g})",
+            "few lie above it, and not far: a sixth of that",
+        ),
+    )
+    return _fitted(
+        envelope, bounded, scale, _of_envelope, ENVELOPE, equations, priors, seed, columns
+    )
 
 
 def _fitted(
@@ -341,14 +427,20 @@ class CurveDesign(Design):
 
 
 def _of(declare: Declare, factor: float, rows: pd.DataFrame) -> CurveDesign:
-    return _in_units(declare, factor, rows, _middle(rows["n_layers"].to_numpy(dtype=np.float64)), ())
+    return _in_units(
+        declare, factor, rows, _middle(rows["n_layers"].to_numpy(dtype=np.float64)), ()
+    )
 
 
-def _in_units(declare: Declare, factor: float, rows: pd.DataFrame, middle: float, labs: tuple[str, ...]) -> CurveDesign:
+def _in_units(
+    declare: Declare, factor: float, rows: pd.DataFrame, middle: float, labs: tuple[str, ...]
+) -> CurveDesign:
     """Rows about a middle depth; these labs come first."""
     L = rows["n_layers"].to_numpy(dtype=np.float64)
     names, lab = numbered(rows["heritage"].astype(str), labs)
-    y = (rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)).to_numpy(dtype=np.float64)
+    y = (rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)).to_numpy(
+        dtype=np.float64
+    )
     errors = rows["log10_error"] if "log10_error" in rows else pd.Series(0.0, index=rows.index)
     error = np.maximum(errors.to_numpy(dtype=np.float64), 0.0)
     data = {
@@ -383,9 +475,13 @@ def _in_units(declare: Declare, factor: float, rows: pd.DataFrame, middle: float
 
 
 def _of_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
-    """`excess`: log10 of every model's true gain less its bound, of what was measured and Student-t errors alone."""
-    middle, beta, m = design.middle, values["beta"], values["m"]
-    rng, L = np.random.default_rng(beta.size), design.L
+    """`excess`: log10 of every model's true gain less its bound, of what was measured and Student-t
+    errors alone."""
+    middle = design.middle
+    beta = values["beta"]
+    m = values["m"]
+    rng = np.random.default_rng(beta.size)
+    L = design.L
     errors = rng.standard_t(design.degrees, (*beta.shape, L.size))
     new = m + np.hypot(values["sigma"], values["tau"]) * rng.standard_normal(m.shape)
     return {
@@ -399,9 +495,16 @@ def _of_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Arr
 
 
 def _of_envelope(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
-    middle, beta, m = design.middle, values["beta"], values["m"]
+    middle = design.middle
+    beta = values["beta"]
+    m = values["m"]
     spreads = {name: values[name] for name in ("below", "noise")}
-    return {"frontier_k": m * middle**beta, "frontier_beta": beta, **spreads, "frontier_over_bound": m * middle}
+    return {
+        "frontier_k": m * middle**beta,
+        "frontier_beta": beta,
+        **spreads,
+        "frontier_over_bound": m * middle,
+    }
 
 
 def _statistics(design: CurveDesign) -> Mapping[str, Statistic]:
@@ -413,32 +516,44 @@ def _statistics(design: CurveDesign) -> Mapping[str, Statistic]:
         "share above 10^(1/L)": lambda y: (y > 1 / L).mean(axis=-1),
     }
     if deep.any() and not deep.all():
-        statistics["deep less shallow"] = lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)
+        statistics["deep less shallow"] = lambda y: (
+            y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)
+        )
     return statistics
 
 
 def _models(fit: Fit) -> pd.DataFrame:
     design = fit.designed(CurveDesign)
-    y, error, L = design.y, design.error, design.L
+    y = design.y
+    error = design.error
+    L = design.L
     above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
     models = fit.rows[["model_id", "heritage", "n_layers"]]
     return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
 
 
 def _quantiles(fit: Fit) -> pd.DataFrame:
-    return quantile_power_law(fit.designed(CurveDesign).L, fit.designed(CurveDesign).y, seed=fit.seed)
+    return quantile_power_law(
+        fit.designed(CurveDesign).L, fit.designed(CurveDesign).y, seed=fit.seed
+    )
 
 
 def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
-    """The power law, k = β = 1, a constant, and a line on the log of depth, head density and size."""
-    rows, L, middle = fit.rows, fit.designed(CurveDesign).L, fit.designed(CurveDesign).middle
-    constant, x = np.ones((L.size, 1)), np.log(L / middle)
+    """The power law, k = β = 1, a constant, and a line on the log of depth, head density and
+    size."""
+    rows = fit.rows
+    L = fit.designed(CurveDesign).L
+    middle = fit.designed(CurveDesign).middle
+    constant = np.ones((L.size, 1))
+    x = np.log(L / middle)
     beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
     grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
     weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
     curves = tuple(_exact(rows, np.exp(-b * x)[:, None], scale) for b in grid)
     rivals: dict[str, Gaussian | Mixture] = {
-        "published": _exact(rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale),
+        "published": _exact(
+            rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale
+        ),
         "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
         "constant": _exact(rows, constant, scale),
     }
@@ -467,12 +582,17 @@ def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
 
 
 def _figure(fit: Fit, axes: Axes) -> Axes:
-    models, middle = fit.table("models"), fit.designed(CurveDesign).middle
+    models = fit.table("models")
+    middle = fit.designed(CurveDesign).middle
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
     values = fit.draws.few(500)
     curves = 10 ** (values["m"][:, None] * (L / middle) ** -values["beta"][:, None])
     lower, upper = equal_tailed(curves)
-    axes.plot(L, np.median(curves, axis=0), label="envelope" if fit.law.name == "envelope" else "through the middle")
+    axes.plot(
+        L,
+        np.median(curves, axis=0),
+        label="envelope" if fit.law.name == "envelope" else "through the middle",
+    )
     axes.fill_between(L, lower, upper, alpha=0.2)
     axes.plot(L, 10 ** (1 / L), linestyle="--", label="10^(1/L)")
     axes.scatter(models["n_layers"], 10 ** models["log10_gain"], s=30, zorder=3)
@@ -492,7 +612,8 @@ def _factor(scale: float) -> str:
 
 
 def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:
-    """P(true value > bound): (true − value)/error is Student-t, n − 1 degrees of freedom, normal where n is not known.
+    """P(true value > bound): (true − value)/error is Student-t, n − 1 degrees of freedom, normal
+    where n is not known.
 
     Where the error is 0 the value is exact and the probability is 0 or 1.
     """

@@ -1,4 +1,5 @@
-"""Labels in the tables of a fit and of its predictions: which columns hold them, as one text each, asked about once."""
+"""Labels in the tables of a fit and of its predictions: which columns hold them, as one text each,
+asked about once."""
 
 from __future__ import annotations
 
@@ -32,19 +33,27 @@ OURS = ("model_id", "heritage", "family", "prompt_id", "category", "source", "pr
 def labelled(arguments: Mapping[str, Any], standard: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a fit whose tables have the labels of their columns as texts.
 
-    standard: arguments that are not given. Raises UsageError where labels of a column differ in spelling alone, and
-    where prompts under several names are one text.
+    standard: arguments that are not given. Raises UsageError where labels of a column differ in
+    spelling alone, and where prompts under several names are one text.
     """
     frames = {name: value for name, value in arguments.items() if isinstance(value, pd.DataFrame)}
-    every = {name: label_columns({**standard, **arguments}, frame) for name, frame in frames.items()}
+    every = {
+        name: label_columns({**standard, **arguments}, frame) for name, frame in frames.items()
+    }
     for name, columns in every.items():
         check_spelling({column: (frames[name][column], ()) for column in columns})
         _check_texts(frames[name])
-    return {**arguments, **{name: with_labels(frame, every[name]) for name, frame in frames.items()}}
+    return {
+        **arguments,
+        **{name: with_labels(frame, every[name]) for name, frame in frames.items()},
+    }
 
 
-def labelled_new(new: pd.DataFrame, arguments: Mapping[str, Any], standard: Mapping[str, Any]) -> pd.DataFrame:
-    """Rows to predict, as `labelled`, of a fit that had these arguments; their labels are held against its own."""
+def labelled_new(
+    new: pd.DataFrame, arguments: Mapping[str, Any], standard: Mapping[str, Any]
+) -> pd.DataFrame:
+    """Rows to predict, as `labelled`, of a fit that had these arguments; their labels are held
+    against its own."""
     table = next(value for value in arguments.values() if isinstance(value, pd.DataFrame))
     columns = [name for name in label_columns({**standard, **arguments}, table) if name in new]
     held = {name: dict.fromkeys(table[name].dropna()) for name in columns}
@@ -54,20 +63,41 @@ def labelled_new(new: pd.DataFrame, arguments: Mapping[str, Any], standard: Mapp
 
 def with_labels(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """A table whose columns of labels are texts; those that are texts stay as they are."""
-    other = [name for name in columns if not all(isinstance(value, str) for value in frame[name].dropna().unique())]
+    other = [
+        name
+        for name in columns
+        if not all(isinstance(value, str) for value in frame[name].dropna().unique())
+    ]
     return frame.assign(**{name: as_labels(frame[name]) for name in other}) if other else frame
 
 
 def label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> list[str]:
-    """Columns of labels among those of a table: by the arguments that name them, by our names, and in formulas."""
+    """Columns of labels among those of a table: by the arguments that name them, by our names, and
+    in formulas."""
     named = [name for role in ROLES for name in _texts(arguments.get(role))]
     either = [name for role in EITHER for name in _texts(arguments.get(role))]
-    formulas = [text for value in arguments.values() if isinstance(value, str) and "~" in value for text in [value]]
-    either += [
-        name for text in formulas for name in map(str, frame) if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+    formulas = [
+        text
+        for value in arguments.values()
+        if isinstance(value, str) and "~" in value
+        for text in [value]
     ]
-    chosen = [*named, *OURS, *(name for name in either if name in frame and _holds_words(frame[name]))]
-    return [name for name in dict.fromkeys(chosen) if name in frame and isinstance(frame[name], pd.Series)]
+    either += [
+        name
+        for text in formulas
+        for name in map(str, frame)
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
+    ]
+    chosen = [
+        *named,
+        *OURS,
+        *(name for name in either if name in frame and _holds_words(frame[name])),
+    ]
+    return [
+        name
+        for name in dict.fromkeys(chosen)
+        if name in frame and isinstance(frame[name], pd.Series)
+    ]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -83,11 +113,14 @@ def _holds_words(values: pd.Series | pd.DataFrame) -> bool:
     """Whether a column holds texts that are no numbers."""
     if not isinstance(values, pd.Series) or pd.api.types.is_numeric_dtype(values):
         return False
-    return any(isinstance(value, str) and not NUMBER.fullmatch(value) for value in values.dropna().unique())
+    return any(
+        isinstance(value, str) and not NUMBER.fullmatch(value) for value in values.dropna().unique()
+    )
 
 
 def _check_texts(frame: pd.DataFrame) -> None:
-    """UsageError where a table has the texts of its prompts, and one text stands under several names."""
+    """UsageError where a table has the texts of its prompts, and one text stands under several
+    names."""
     if not {"prompt_id", "text"} <= set(frame):
         return
     prompts = frame[["prompt_id", "text"]].dropna().drop_duplicates()
@@ -118,14 +151,18 @@ class Formula:
     right: ModelSpec
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The table with the columns of the formula; without the outcome where the table has none."""
+        """The table with the columns of the formula; without the outcome where the table has
+        none."""
         if lacking := sorted(map(str, self.right.required_variables - {*table.columns, "np"})):
             raise UsageError(
                 "the table lacks a column of the formula",
                 where=", ".join(lacking),
                 got=f"a table with {some_of(table.columns, lacking[0])}",
             )
-        sides = [self.right, *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else [])]
+        sides = [
+            self.right,
+            *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else []),
+        ]
         for side in sides:
             _refuse_missing(table, side)
             matrix = _matrix(side, table)
@@ -135,24 +172,33 @@ class Formula:
 
 
 def _matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
-    """Columns of one side for a table; UsageError for a category that the fit has not seen, and for another kind."""
-    from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415 - half a second
+    """Columns of one side for a table; UsageError for a category that the fit has not seen, and for
+    another kind."""
+    from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
         try:
-            return pd.DataFrame(side.get_model_matrix(table, context={"np": np}, na_action="ignore"))
+            return pd.DataFrame(
+                side.get_model_matrix(table, context={"np": np}, na_action="ignore")
+            )
         except DataMismatchWarning as mismatch:
             raise _unseen(side, table, first_line(mismatch)) from None
         except FormulaicError as error:
-            what, got = "a column of the formula is of another kind than in the fit", COLOURS.sub("", first_line(error))
-            raise UsageError(what, where=side.formula, got=got, allowed="numbers where the fit has numbers") from None
+            what = "a column of the formula is of another kind than in the fit"
+            got = COLOURS.sub("", first_line(error))
+            raise UsageError(
+                what, where=side.formula, got=got, allowed="numbers where the fit has numbers"
+            ) from None
 
 
 def _unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError:
-    """The error for categories without an effect: which, of which column, and those that the fit has."""
+    """The error for categories without an effect: which, of which column, and those that the fit
+    has."""
     for factor, (_, state) in side.encoder_state.items():
-        for name in sorted(set(map(str, side.factor_variables.get(factor, ()))) & set(map(str, table.columns))):
+        for name in sorted(
+            set(map(str, side.factor_variables.get(factor, ()))) & set(map(str, table.columns))
+        ):
             seen = list(state.get("categories", ()))
             strange = [value for value in pd.unique(table[name]) if value not in seen]
             if seen and strange:
@@ -163,11 +209,17 @@ def _unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError:
                     allowed=", ".join(map(repr, seen)),
                     next_step=f'fit.predict(df[df["{name}"].isin([{", ".join(map(repr, seen))}])])',
                 )
-    return UsageError("a category that the fit has not seen", where=side.formula, got=why, allowed="those of the fit")
+    return UsageError(
+        "a category that the fit has not seen",
+        where=side.formula,
+        got=why,
+        allowed="those of the fit",
+    )
 
 
 def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
-    """UsageError where a column of a formula has no value: a missing category would count as the first one."""
+    """UsageError where a column of a formula has no value: a missing category would count as the
+    first one."""
     for name in sorted(set(map(str, side.required_variables)) & set(map(str, table.columns))):
         if missing := int(table[name].isna().sum()):
             raise UsageError(
@@ -181,15 +233,17 @@ def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
 
 def formula_of(text: str, table: pd.DataFrame) -> Formula:
     """A formula read for a table; UsageError with one that works where it cannot be."""
-    from formulaic import Formula as Written  # noqa: PLC0415 - half a second
-    from formulaic import model_matrix  # noqa: PLC0415 - as above
-    from formulaic.errors import FormulaicError  # noqa: PLC0415 - as above
+    from formulaic import Formula as Written  # noqa: PLC0415
+    from formulaic import model_matrix  # noqa: PLC0415
+    from formulaic.errors import FormulaicError  # noqa: PLC0415
 
     if levels := LEVELS.search(text):
         rest = re.sub(r"\+\s*$|^\s*\+", "", LEVELS.sub("", text).replace("+ +", "+")).strip()
         rest = rest if not rest.endswith("~") else f"{rest} 1"
         step = f'thermostats.fit_line(df, "{rest}", group="{levels[1]}")'
-        raise UsageError("levels of groups are named by group=", where=text, got=levels[0], next_step=step)
+        raise UsageError(
+            "levels of groups are named by group=", where=text, got=levels[0], next_step=step
+        )
     try:
         written = Written(text)
         lacking = sorted(map(str, set(written.required_variables) - {*table.columns, "np"}))
@@ -206,11 +260,14 @@ def formula_of(text: str, table: pd.DataFrame) -> Formula:
         raise _refusal(text, "no outcome, or no intercept", table)
     covariates = tuple(name for name in map(str, sides[1]) if name != INTERCEPT)
     outcome = str(sides[0].columns[0])
-    return Formula(outcome=outcome, covariates=covariates, left=sides[0].model_spec, right=sides[1].model_spec)
+    return Formula(
+        outcome=outcome, covariates=covariates, left=sides[0].model_spec, right=sides[1].model_spec
+    )
 
 
 def _refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
-    outcome, depth = usual(table, "outcome"), usual(table, "depth")
+    outcome = usual(table, "outcome")
+    depth = usual(table, "depth")
     covariate = depth or next((str(c) for c in table.select_dtypes("number") if c != outcome), "1")
     return UsageError(
         "the formula cannot be read",

@@ -1,4 +1,5 @@
-"""What a fit is of: a law, of ours or a PyMC model of your own, rows as its model, and the call that made it.
+"""What a fit is of: a law, of ours or a PyMC model of your own, rows as its model, and the call
+that made it.
 
 A `Law` says how rows become a `Design` and what is reported of its draws; `fit.Fit` is one fitted.
 """
@@ -54,25 +55,41 @@ LOG = OutcomeScale(word="log", back=np.exp, bound=1.0)
 LOG10 = OutcomeScale(word="log10", back=lambda drawn: np.power(10.0, drawn), bound=1.0)
 
 
-def on_scale(scale: OutcomeScale, requested: str, estimand: str) -> tuple[str, Callable[[Array], Array], str]:
-    """Name of the columns, what is done to draws, and the column of the probability below the bound ("" for none).
+def on_scale(
+    scale: OutcomeScale, requested: str, estimand: str
+) -> tuple[str, Callable[[Array], Array], str]:
+    """Name of the columns, what is done to draws, and the column of the probability below the bound
+    ("" for none).
 
     Raises UsageError for a scale that the law does not have.
     """
     allowed = [OWN, *filter(None, [scale.word])]
     if requested not in allowed:
-        raise unknown("no such scale of predictions", requested, allowed, line='fit.predict(new, scale="{}")')
+        raise unknown(
+            "no such scale of predictions", requested, allowed, line='fit.predict(new, scale="{}")'
+        )
     name = (scale.outcome or estimand or "y").replace(" ", "_")
     below = "" if scale.bound is None else f"P({name} < {scale.bound:g})"
-    return (name, scale.back, below) if requested == OWN else (f"{requested}_{name}", np.asarray, below)
+    return (
+        (name, scale.back, below)
+        if requested == OWN
+        else (f"{requested}_{name}", np.asarray, below)
+    )
 
 
-def table_of(drawn: Array, scale: OutcomeScale, requested: str, estimand: str, level: float) -> pd.DataFrame:
-    """A row an outcome of draws × outcomes: <name>_mean, _sd, _median, _lower, _upper; P(<name> < 1) of a gain."""
+def table_of(
+    drawn: Array, scale: OutcomeScale, requested: str, estimand: str, level: float
+) -> pd.DataFrame:
+    """A row an outcome of draws × outcomes: <name>_mean, _sd, _median, _lower, _upper; P(<name> <
+    1) of a gain."""
     name, back, below = on_scale(scale, requested, estimand)
     values = back(drawn)
     lower, upper = equal_tailed(values, level)
-    columns = {"mean": values.mean(axis=0), "sd": values.std(axis=0, ddof=1), "median": np.median(values, axis=0)}
+    columns = {
+        "mean": values.mean(axis=0),
+        "sd": values.std(axis=0, ddof=1),
+        "median": np.median(values, axis=0),
+    }
     columns |= {"lower": lower, "upper": upper}
     table = pd.DataFrame({f"{name}_{what}": column for what, column in columns.items()})
     if below and scale.bound is not None:
@@ -80,15 +97,25 @@ def table_of(drawn: Array, scale: OutcomeScale, requested: str, estimand: str, l
     return table
 
 
-def beyond(new: pd.DataFrame, rows: pd.DataFrame, groups: Sequence[str], covariates: Sequence[str]) -> pd.DataFrame:
-    """Per new row in words: levels that the fit has not seen (`new`), and numbers beyond those of its rows (`outside`).
+def beyond(
+    new: pd.DataFrame, rows: pd.DataFrame, groups: Sequence[str], covariates: Sequence[str]
+) -> pd.DataFrame:
+    """Per new row in words: levels that the fit has not seen (`new`), and numbers beyond those of
+    its rows (`outside`).
 
     Only what the law has: levels of `groups`, numbers of `covariates`.
     """
-    strange = {name: _unseen(new[name], rows[name]) for name in groups if name in new and name in rows}
-    far = {name: _outside(new[name], rows[name]) for name in covariates if name in new and name in rows}
+    strange = {
+        name: _unseen(new[name], rows[name]) for name in groups if name in new and name in rows
+    }
+    far = {
+        name: _outside(new[name], rows[name]) for name in covariates if name in new and name in rows
+    }
     columns = {name: every for name, every in (("new", strange), ("outside", far)) if every}
-    joined = {name: [_joined(words) for words in zip(*every.values(), strict=True)] for name, every in columns.items()}
+    joined = {
+        name: [_joined(words) for words in zip(*every.values(), strict=True)]
+        for name, every in columns.items()
+    }
     return pd.DataFrame(joined, index=range(len(new)))
 
 
@@ -98,13 +125,15 @@ def _joined(words: Iterable[str]) -> str:
 
 def _unseen(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every value the words where no row of the fit has it."""
-    seen, what = set(fitted.astype(str)), "lab" if values.name == "heritage" else values.name
+    seen = set(fitted.astype(str))
+    what = "lab" if values.name == "heritage" else values.name
     return ["" if value in seen else f"{what} {value}" for value in values.astype(str)]
 
 
 def _outside(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every number the words where it is beyond those of the fit."""
-    low, high = float(fitted.min()), float(fitted.max())
+    low = float(fitted.min())
+    high = float(fitted.max())
     far = f"{values.name} {{:.4g}} outside {low:.4g} to {high:.4g}"
     return ["" if low <= value <= high else far.format(value) for value in values.astype(float)]
 
@@ -131,7 +160,8 @@ class Regressors:
 
     @cached_property
     def members(self) -> Array:
-        """Whether an outcome is of a group, n × groups, where groups and covariates leave enough; else one of ones."""
+        """Whether an outcome is of a group, n × groups, where groups and covariates leave enough;
+        else one of ones."""
         if self.groups is None:
             return np.ones((len(self.x), 1))
         members = (self.groups[:, None] == np.unique(self.groups)).astype(np.float64)
@@ -153,11 +183,15 @@ class Regressors:
         return np.asarray(y - (y @ self.basis) @ self.basis.T)
 
     def scaled(self, y: Array) -> Array:
-        """Residuals of one standard deviation, in units of their root mean square; where nothing is left 0."""
+        """Residuals of one standard deviation, in units of their root mean square; where nothing is
+        left 0."""
         some = self.left > TINY
         r = self.residuals(y)
         unit = np.sqrt(np.square(r).sum(axis=-1, keepdims=True) / self.freedom)
-        return np.asarray(np.where(some, r / np.sqrt(np.where(some, self.left, 1.0)), 0.0) / np.maximum(unit, 1e-300))
+        return np.asarray(
+            np.where(some, r / np.sqrt(np.where(some, self.left, 1.0)), 0.0)
+            / np.maximum(unit, 1e-300)
+        )
 
 
 def _basis(columns: Array) -> Array:
@@ -175,14 +209,18 @@ def slopes_by_group(design: Regressors) -> Statistic | None:
 def curvature(design: Regressors) -> Statistic | None:
     """The largest share of the residuals' squares that the square of a covariate explains."""
     off = design.x - design.x.mean(axis=0)
-    shares = [share for square in np.square(off).T if (share := _explained(design, square[:, None]))]
+    shares = [
+        share for square in np.square(off).T if (share := _explained(design, square[:, None]))
+    ]
     return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
 
 
 def _explained(design: Regressors, columns: Array) -> Statistic | None:
     """None where the columns have nothing beyond the design, or leave nothing."""
     beyond = columns - design.basis @ (design.basis.T @ columns)
-    beyond = beyond[:, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))]
+    beyond = beyond[
+        :, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))
+    ]
     q = _basis(beyond) if beyond.size else beyond
     if not 0 < q.shape[1] < design.freedom:
         return None
@@ -190,7 +228,8 @@ def _explained(design: Regressors, columns: Array) -> Statistic | None:
 
 
 def spread_by_group(design: Regressors) -> Statistic | None:
-    """Variance between groups of the mean absolute scaled residual, in units of the mean of all; Levene's."""
+    """Variance between groups of the mean absolute scaled residual, in units of the mean of all;
+    Levene's."""
     members = design.members * (design.left > TINY)[:, None]
     members = members[:, members.sum(axis=0) >= 2]
     if members.shape[1] < 2:
@@ -207,9 +246,12 @@ def spread_by_group(design: Regressors) -> Statistic | None:
 
 
 def spread_along(design: Regressors) -> Statistic | None:
-    """Largest rank correlation of a covariate with the size of the scaled residual, of either sign."""
+    """Largest rank correlation of a covariate with the size of the scaled residual, of either
+    sign."""
     some = design.left > TINY
-    ranks = stats.rankdata(design.x[some], axis=0) if design.x.size and some.any() else np.empty((0, 0))
+    ranks = (
+        stats.rankdata(design.x[some], axis=0) if design.x.size and some.any() else np.empty((0, 0))
+    )
     off = ranks - ranks.mean(axis=0) if ranks.size else ranks
     length = np.linalg.norm(off, axis=0)
     if not (length > TINY).any():
@@ -219,7 +261,9 @@ def spread_along(design: Regressors) -> Statistic | None:
     def statistic(y: Array) -> Array:
         size = stats.rankdata(np.abs(design.scaled(y))[..., some], axis=-1)
         size -= size.mean(axis=-1, keepdims=True)
-        return np.asarray(np.abs(size @ unit).max(axis=-1) / np.maximum(np.linalg.norm(size, axis=-1), 1e-300))
+        return np.asarray(
+            np.abs(size @ unit).max(axis=-1) / np.maximum(np.linalg.norm(size, axis=-1), 1e-300)
+        )
 
     return statistic
 
@@ -231,16 +275,22 @@ def largest(design: Regressors) -> Statistic | None:
 
 def skew(design: Regressors) -> Statistic | None:
     """Absolute third standardised moment of the residuals."""
-    return lambda y: np.abs((design.residuals(y) ** 3).mean(axis=-1)) / (_squares(design, y) / len(design.x)) ** 1.5
+    return lambda y: (
+        np.abs((design.residuals(y) ** 3).mean(axis=-1))
+        / (_squares(design, y) / len(design.x)) ** 1.5
+    )
 
 
 def two_heaps(design: Regressors) -> Statistic | None:
     """Minus the fourth standardised moment, which is least for residuals in two heaps."""
-    return lambda y: -(design.residuals(y) ** 4).mean(axis=-1) / (_squares(design, y) / len(design.x)) ** 2
+    return lambda y: (
+        -(design.residuals(y) ** 4).mean(axis=-1) / (_squares(design, y) / len(design.x)) ** 2
+    )
 
 
 def outlying_group(design: Regressors) -> Statistic | None:
-    """Largest distance of a group's mean from the groups' mean, in their standard deviations; covariates taken off."""
+    """Largest distance of a group's mean from the groups' mean, in their standard deviations;
+    covariates taken off."""
     members = design.members
     if members.shape[1] < 4:
         return None
@@ -304,7 +354,8 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Design:
-    """Rows as the model of a law, and what quantities, tables and predictions read besides the draws.
+    """Rows as the model of a law, and what quantities, tables and predictions read besides the
+    draws.
 
     A law whose levels and units are those of its rows has a record of its own, which keeps them.
     """
@@ -379,14 +430,23 @@ def own_law(
     """The law of a PyMC model of your own; arguments as in `fit`."""
     if not callable(model):
         raise UsageError(
-            "a model is a function", where="model", got=repr(model)[:SHOWN_OF], allowed="def model(data): …"
+            "a model is a function",
+            where="model",
+            got=repr(model)[:SHOWN_OF],
+            allowed="def model(data): …",
         )
     columns = tuple(listed(per_row, "per_row") or ())
     if taken := {*columns, outcome, f"{outcome}_observed"} & set(constants or {}):
-        raise UsageError("a constant has the name of a column", got=", ".join(sorted(taken)), next_step="rename it")
+        raise UsageError(
+            "a constant has the name of a column",
+            got=", ".join(sorted(taken)),
+            next_step="rename it",
+        )
     return Law(
         name=getattr(model, "__name__", "model"),
-        of=partial(_own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}),
+        of=partial(
+            _own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}
+        ),
         quantities=lambda values, design: dict(values),
         statements=statements or {},
         units=tuple(listed(units, "units") or ()),
@@ -420,20 +480,37 @@ class OwnDesign(Design):
     def of_new(self, rows: pd.DataFrame) -> OwnDesign:
         """Other rows; unseen values of text come after those of the fit."""
         values = np.zeros(len(rows))
-        return _own_after(self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels)
+        return _own_after(
+            self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels
+        )
 
 
 def _own_of(
-    declare: Declare, per_row: tuple[str, ...], outcome: str, constants: Mapping[str, Any], rows: pd.DataFrame
+    declare: Declare,
+    per_row: tuple[str, ...],
+    outcome: str,
+    constants: Mapping[str, Any],
+    rows: pd.DataFrame,
 ) -> OwnDesign:
     """Columns as arrays, text numbered."""
     columns_of(rows, *per_row)
     if not pd.api.types.is_numeric_dtype(rows[outcome]):
         raise UsageError(
-            "an outcome that is no numbers", where=outcome, got=rows[outcome].iloc[0], allowed="a column of numbers"
+            "an outcome that is no numbers",
+            where=outcome,
+            got=rows[outcome].iloc[0],
+            allowed="a column of numbers",
         )
     texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
-    return _own_after(declare, per_row, outcome, constants, rows, _as_array(rows[outcome]), dict.fromkeys(texts, ()))
+    return _own_after(
+        declare,
+        per_row,
+        outcome,
+        constants,
+        rows,
+        _as_array(rows[outcome]),
+        dict.fromkeys(texts, ()),
+    )
 
 
 def _own_after(
@@ -447,7 +524,8 @@ def _own_after(
 ) -> OwnDesign:
     """Columns as arrays, text numbered after these values."""
     columns_of(rows, *per_row)
-    data, levels = dict(constants), dict[str, tuple[str, ...]]()
+    data = dict(constants)
+    levels = dict[str, tuple[str, ...]]()
     for name in per_row:
         if name not in before:
             data[name] = _as_array(rows[name])
@@ -458,7 +536,9 @@ def _own_after(
         data[f"n_{name}"] = len(levels[name])
     data[f"{outcome}_observed"] = values
     return OwnDesign(
-        model=Sampled(declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")),
+        model=Sampled(
+            declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")
+        ),
         declare=declare,
         per_row=per_row,
         outcome=outcome,
@@ -468,7 +548,8 @@ def _own_after(
 
 
 def _as_array(values: pd.Series) -> NDArray[Any]:
-    """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps as floats."""
+    """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps
+    as floats."""
     if not pd.api.types.is_numeric_dtype(values):
         return numbers(values, str(values.name), least=1)
     kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
@@ -489,15 +570,22 @@ def laid_out(call: Call) -> Fit:
     module = import_module(call.module) if call.module.startswith(HOME) else None
     function = getattr(module, call.function, None)
     if function is None or not hasattr(function, "fits"):
-        raise UsageError("a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…")
+        raise UsageError(
+            "a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…"
+        )
     fit: Fit = function.fits(**call.arguments)
     return replace(fit, call=call)
 
 
 def fits(function: Callable[P, F]) -> Callable[P, F]:
-    """A function of a table whose fits remember its call; other arguments than it has are a UsageError."""
+    """A function of a table whose fits remember its call; other arguments than it has are a
+    UsageError."""
     signature = inspect.signature(function)
-    standard = {name: each.default for name, each in signature.parameters.items() if each.default is not each.empty}
+    standard = {
+        name: each.default
+        for name, each in signature.parameters.items()
+        if each.default is not each.empty
+    }
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> F:
@@ -506,12 +594,19 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
         except TypeError as error:
             raise misused(function.__name__, signature, args, kwargs, error) from None
         annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
-        arguments = {name: _argument(name, value, annotated[name]) for name, value in arguments.items()}
+        arguments = {
+            name: _argument(name, value, annotated[name]) for name, value in arguments.items()
+        }
         with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
             arguments = labelled(arguments, standard)
             fit = function(**arguments)  # type: ignore[call-arg]
             drawn = fit.draws
-        call = Call(module=function.__module__, function=function.__name__, arguments=arguments, standard=standard)
+        call = Call(
+            module=function.__module__,
+            function=function.__name__,
+            arguments=arguments,
+            standard=standard,
+        )
         return replace(fit, call=call, drawn=drawn)
 
     called.fits = function  # type: ignore[attr-defined]
@@ -530,7 +625,8 @@ def deprecate(function: Callable[P, F], name: str) -> Callable[P, F]:
 
 
 def _argument(name: str, value: Any, annotation: str) -> Any:
-    """A table as a frame, one name as a list of one; UsageError for what is no number where one is needed."""
+    """A table as a frame, one name as a list of one; UsageError for what is no number where one is
+    needed."""
     kinds = annotation.split(" | ")
     if "pd.DataFrame" in kinds:
         return frame_of(value)
@@ -540,11 +636,17 @@ def _argument(name: str, value: Any, annotation: str) -> Any:
         if "None" not in kinds:
             raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
         return None
-    if kinds[0] in NUMBERS and (isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])):
-        raise UsageError("an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation)
+    if kinds[0] in NUMBERS and (
+        isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])
+    ):
+        raise UsageError(
+            "an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation
+        )
     if name == "seed" and value < 0:
         raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
     if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
         allowed = f"names and what belongs to each: {name}={{…}}"
-        raise UsageError("an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed)
+        raise UsageError(
+            "an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed
+        )
     return int(value) if kinds[0] == "int" else value

@@ -1,6 +1,8 @@
-"""Outcomes predicted from all others: exactly given the scales of a Gaussian model, by importance weights elsewhere.
+"""Outcomes predicted from all others: exactly given the scales of a Gaussian model, by importance
+weights elsewhere.
 
-Where the weights cannot be trusted (Pareto k above 0.7) the model is fitted again without what is predicted.
+Where the weights cannot be trusted (Pareto k above 0.7) the model is fitted again without what is
+predicted.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import PARETO_LIMIT, Array, Draws, Settings, equal_tailed, pareto_smooth, systematic
+from thermostats.modelling.draws import (
+    PARETO_LIMIT,
+    Array,
+    Draws,
+    Settings,
+    equal_tailed,
+    pareto_smooth,
+    systematic,
+)
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, factor_of, scales_of
 from thermostats.modelling.sampling import Sampled
 
@@ -26,10 +36,12 @@ REFIT = Settings(draws=500)
 OF_FOLD = Settings(draws=250)
 """Settings of an exact refit without a fold."""
 LARGE = 0.1
-"""Share of the outcomes from which on a fold of several is left out by a refit: weights would have to carry too far."""
+"""Share of the outcomes from which on a fold of several is left out by a refit: weights would have
+to carry too far."""
 JITTER = 1e-10
 """Of the outcomes' variance, added to a covariance that rounding may make singular."""
-MOST_FOLDS, FEWER = 100, 20
+MOST_FOLDS = 100
+FEWER = 20
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -43,9 +55,11 @@ class LeftOut:
     log_density: Mapping[str, float]
     """log p(y_fold | y_rest) of every fold."""
     refits: int
-    """Folds that were left out by a refit: large ones, and those whose weights cannot be trusted."""
+    """Folds that were left out by a refit: large ones, and those whose weights cannot be
+    trusted."""
     untrusted: int = 0
-    """Folds whose weights cannot be trusted and stand all the same, since nothing was to be refitted."""
+    """Folds whose weights cannot be trusted and stand all the same, since nothing was to be
+    refitted."""
 
     @property
     def elpd(self) -> float:
@@ -59,9 +73,15 @@ class LeftOut:
         return float(points.std(ddof=1) * points.size**0.5)
 
     def __repr__(self) -> str:
-        folds, outcomes = len(self.log_density), self.draws.shape[1]
-        how = f"{self.refits} by a refit" + f", {self.untrusted} not to be trusted" * bool(self.untrusted)
-        return f"elpd {self.elpd:.2f}, standard error {self.se:.2f}; {outcomes} outcomes in {folds} folds, {how}"
+        folds = len(self.log_density)
+        outcomes = self.draws.shape[1]
+        how = f"{self.refits} by a refit" + f", {self.untrusted} not to be trusted" * bool(
+            self.untrusted
+        )
+        return (
+            f"elpd {self.elpd:.2f}, standard error {self.se:.2f}; {outcomes} outcomes in {folds} "
+            f"folds, {how}"
+        )
 
     def interval(self, level: float | None = None) -> tuple[Array, Array]:
         """Equal-tailed predictive interval of every outcome."""
@@ -84,23 +104,35 @@ def by_model_and_lab(rows: pd.DataFrame) -> dict[str, list[str]]:
 
 
 def held_out(
-    model: Gaussian, draws: Draws, folds: Sequence[str], *, seed: int, size: int = 1000, measured: bool = True
+    model: Gaussian,
+    draws: Draws,
+    folds: Sequence[str],
+    *,
+    seed: int,
+    size: int = 1000,
+    measured: bool = True,
 ) -> LeftOut:
-    """Predict every fold from all others: exactly given the scales, of which each draw weighs 1/p(y_fold | y_rest, θ).
+    """Predict every fold from all others: exactly given the scales, of which each draw weighs
+    1/p(y_fold | y_rest, θ).
 
-    With V the covariance of y given θ, Q = (V⁻¹)_ff and r = (V⁻¹y)_f: y_f | y_rest ~ N(y_f − Q⁻¹r, Q⁻¹) (Sundararajan
-    and Keerthi 2001, doi:10.1162/08997660151134343). `measured`: with errors of measurement. Raises UsageError for
-    fewer than 2 folds.
+    With V the covariance of y given θ, Q = (V⁻¹)_ff and r = (V⁻¹y)_f: y_f | y_rest ~ N(y_f − Q⁻¹r,
+    Q⁻¹) (Sundararajan and Keerthi 2001, doi:10.1162/08997660151134343). `measured`: with errors of
+    measurement. Raises UsageError for fewer than 2 folds.
     """
     if not model.LEAVES_OUT:
-        what, step = "so many models along a tree are not left out", "fit one of its clades"
+        what = "so many models along a tree are not left out"
+        step = "fit one of its clades"
         raise UsageError(what, got=f"{model.y.size} models", next_step=step)
     names = np.asarray(folds, dtype=str)
     if len(distinct := dict.fromkeys(names.tolist())) < 2:
         raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")
-    rng, n = np.random.default_rng(seed), model.y.size
+    rng = np.random.default_rng(seed)
+    n = model.y.size
     theta, square = _scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
-    predicted, pit, density, refits = np.empty((len(theta), n)), np.empty(n), dict[str, float](), 0
+    predicted = np.empty((len(theta), n))
+    pit = np.empty(n)
+    density = dict[str, float]()
+    refits = 0
     precision, weighted = _precision(model, theta, square, names, tuple(distinct))
     for fold in distinct:
         out = names == fold
@@ -108,15 +140,20 @@ def held_out(
         log_w, k = pareto_smooth(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
             rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
-            refit, refits = rest.few(size), refits + 1
-            again = _precision(model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,))
+            refit = rest.few(size)
+            refits = refits + 1
+            again = _precision(
+                model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,)
+            )
             mean, cov, log_p = _left_out(model.y[out], again[0][fold], again[1][:, out])
             log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
             density[fold] = draws.log_evidence - rest.log_evidence
         else:
             density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
         weight = np.exp(log_w[0] - special.logsumexp(log_w[0]))
-        pit[out] = weight @ stats.norm.cdf((model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2)))
+        pit[out] = weight @ stats.norm.cdf(
+            (model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+        )
         rows = systematic(weight, len(theta), rng)
         alone = np.eye(int(out.sum()))
         error = alone * (0.0 if measured else square[rows][:, None, out])
@@ -129,7 +166,8 @@ def held_out(
 def _scales(
     model: Gaussian, values: Mapping[str, Array], out: NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """θ and the squared error of every outcome, rows × n, of draws of the model without the outcomes that are `out`."""
+    """θ and the squared error of every outcome, rows × n, of draws of the model without the
+    outcomes that are `out`."""
     theta = np.log(values["scale"])
     square = np.tile(np.square(model.error), (len(theta), 1))
     if model.freedom is not None:
@@ -145,8 +183,12 @@ def _precision(
     blocks: dict[str, list[Array]] = {fold: [] for fold in folds}
     weighted = []
     parts = max(1, theta.shape[0] * model.design.size // NUMBERS)
-    for part, own_square in zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True):
-        factor, _, d = factor_of(model, part, own_square if model.freedom is not None else model.moments[0][None])
+    for part, own_square in zip(
+        np.array_split(theta, parts), np.array_split(square, parts), strict=True
+    ):
+        factor, _, d = factor_of(
+            model, part, own_square if model.freedom is not None else model.moments[0][None]
+        )
         q = d.shape[1]
         noise = np.square(scales_of(model, part)[:, -1:]) + own_square
         scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
@@ -155,7 +197,9 @@ def _precision(
         for fold in folds:
             out = names == fold
             columns = half[:, :, out]
-            blocks[fold].append(np.eye(out.sum()) / noise[:, None, out] - np.swapaxes(columns, 1, 2) @ columns)
+            blocks[fold].append(
+                np.eye(out.sum()) / noise[:, None, out] - np.swapaxes(columns, 1, 2) @ columns
+            )
     return {fold: np.concatenate(parts) for fold, parts in blocks.items()}, np.concatenate(weighted)
 
 
@@ -175,8 +219,10 @@ def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int 
         held_out(node, draws, folds, seed=seed, size=size)
         for node, draws in zip(mixture.nodes, mixture.fits, strict=True)
     ]
-    names, density = np.asarray(folds, dtype=str), dict[str, float]()
-    predicted, pit = np.empty_like(nodes[0].draws), np.empty(names.size)
+    names = np.asarray(folds, dtype=str)
+    density = dict[str, float]()
+    predicted = np.empty_like(nodes[0].draws)
+    pit = np.empty(names.size)
     for fold in nodes[0].log_density:
         out = names == fold
         log_rest = mixture.log_joint - np.array([node.log_density[fold] for node in nodes])
@@ -185,16 +231,23 @@ def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int 
         pit[out] = weight @ np.array([node.pit[out] for node in nodes])
         chosen = rng.choice(len(nodes), len(predicted), p=weight)
         predicted[:, out] = np.stack([nodes[k].draws[row][out] for row, k in enumerate(chosen)])
-    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes))
+    return LeftOut(
+        draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes)
+    )
 
 
 def leave_one_out(
-    model: Gaussian | Mixture | Sampled, draws: Draws, *, seed: int, together: bool = True, refit: bool = True
+    model: Gaussian | Mixture | Sampled,
+    draws: Draws,
+    *,
+    seed: int,
+    together: bool = True,
+    refit: bool = True,
 ) -> LeftOut:
     """Every outcome predicted from all others.
 
-    Of more than 100 outcomes of an exact model every 20th `together`; of a sampled one each is left out alone. Without
-    `refit` smoothed weights of a sampled one stand, whatever their Pareto k.
+    Of more than 100 outcomes of an exact model every 20th `together`; of a sampled one each is left
+    out alone. Without `refit` smoothed weights of a sampled one stand, whatever their Pareto k.
     """
     if not isinstance(model, Sampled):
         each = [str(i) for i in range(model.observed.size)]
@@ -202,36 +255,51 @@ def leave_one_out(
         if isinstance(model, Mixture):
             return held_out_of(model, names, seed=seed)
         return held_out(model, draws, names, seed=seed)
-    values, rng = draws.few(SIZE), np.random.default_rng(seed)
-    log_p, again = model.log_likelihood(values), model.replicate(values, rng)
+    values = draws.few(SIZE)
+    rng = np.random.default_rng(seed)
+    log_p = model.log_likelihood(values)
+    again = model.replicate(values, rng)
     log_w, k = pareto_smooth(-log_p.T)
-    density, pit, predicted = dict[str, float](), np.empty(len(k)), again.copy()
+    density = dict[str, float]()
+    pit = np.empty(len(k))
+    predicted = again.copy()
     heavy = ~(k <= PARETO_LIMIT)
     for i, y in enumerate(model.observed):
-        weights, p, replicates = log_w[i], log_p[:, i], again[:, i]
+        weights = log_w[i]
+        p = log_p[:, i]
+        replicates = again[:, i]
         if heavy[i] and refit:
             out = np.arange(len(k)) == i
             rest = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
-            p, replicates = model.rows(out).log_likelihood(rest)[:, 0], model.rows(out).replicate(rest, rng)[:, 0]
+            p = model.rows(out).log_likelihood(rest)[:, 0]
+            replicates = model.rows(out).replicate(rest, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
         weight = np.exp(weights - special.logsumexp(weights))
         density[str(i)] = float(special.logsumexp(weights + p) - special.logsumexp(weights))
         pit[i] = weight @ ((replicates < y) + rng.random() * (replicates == y))
         predicted[:, i] = replicates[systematic(weight, len(predicted), rng)]
     refits, untrusted = (int(heavy.sum()), 0) if refit else (0, int(heavy.sum()))
-    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted)
+    return LeftOut(
+        draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted
+    )
 
 
 def compared(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
-    """The table of predictions of the same outcomes; UsageError where others were left out together."""
+    """The table of predictions of the same outcomes; UsageError where others were left out
+    together."""
     folds = {frozenset(each.log_density) for each in left_out.values()}
     if len(folds) > 1:
-        raise UsageError("other outcomes were left out together", got=", ".join(f"{len(f)} folds" for f in folds))
-    points = pd.DataFrame({name: pd.Series(dict(each.log_density)) for name, each in left_out.items()})
+        raise UsageError(
+            "other outcomes were left out together", got=", ".join(f"{len(f)} folds" for f in folds)
+        )
+    points = pd.DataFrame(
+        {name: pd.Series(dict(each.log_density)) for name, each in left_out.items()}
+    )
     order = list(points.sum().sort_values(ascending=False).index)
     points, spread = points[order], len(points) ** 0.5
     below = (-points).add(points[order[0]], axis=0)
-    difference, error = below.sum().to_numpy(), below.std().to_numpy() * spread
+    difference = below.sum().to_numpy()
+    error = below.std().to_numpy() * spread
     with np.errstate(divide="ignore", invalid="ignore"):
         worse = stats.norm.cdf(difference / error)
     table = {
@@ -256,5 +324,7 @@ def stacked(points: Array) -> Array:
         slope = weight * ((density / mixed[:, None]).sum(axis=0) - len(points))
         return -float(np.log(mixed).sum()), -slope[:-1]
 
-    best: Sequence[float] = optimize.minimize(negative, np.zeros(points.shape[1] - 1), jac=True, method="BFGS").x
+    best: Sequence[float] = optimize.minimize(
+        negative, np.zeros(points.shape[1] - 1), jac=True, method="BFGS"
+    ).x
     return np.asarray(special.softmax(np.append(best, 0.0)))

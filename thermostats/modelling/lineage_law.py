@@ -1,7 +1,9 @@
-"""ȳ_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i: rows of models on a tree, laid out for the exact engine.
+"""ȳ_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i: rows of models on a tree, laid out for
+the exact engine.
 
-Descent is a block like any other, its basis the sources of drift (`lineage_processes`), centred over models and scaled
-to unit expected variance. On a star of labs that is the block of labs of the heritage model.
+Descent is a block like any other, its basis the sources of drift (`lineage_processes`), centred
+over models and scaled to unit expected variance. On a star of labs that is the block of labs of the
+heritage model.
 """
 
 from __future__ import annotations
@@ -32,7 +34,14 @@ from thermostats.modelling.heritage.law import (
     standardise,
 )
 from thermostats.modelling.laws import Prior, Regressors
-from thermostats.modelling.mixed_model import Effects, Kind, Levels, Mixed, MixedDesign, MixtureDesign
+from thermostats.modelling.mixed_model import (
+    Effects,
+    Kind,
+    Levels,
+    Mixed,
+    MixedDesign,
+    MixtureDesign,
+)
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     DESCENT,
@@ -52,17 +61,19 @@ DENSE = 400
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """One block of descent: sources, which of them are its own, and how models' rows are centred, scaled and turned.
+    """One block of descent: sources, which of them are its own, and how models' rows are centred,
+    scaled and turned.
 
-    Of its sources only the axes along which the models of the fit differ enter it; ancestors and new models have what
-    is at right angles to these besides, of which the fit says nothing.
+    Of its sources only the axes along which the models of the fit differ enter it; ancestors and
+    new models have what is at right angles to these besides, of which the fit says nothing.
     """
 
     sources: Sources
     mask: Any
     mean: Array
     unit: float
-    """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the block's."""
+    """Root mean square of a centred row: a drift of variance 1 at the top has 1/unit² of the
+    block's."""
     axes: Array
     """Sources × axes, orthonormal."""
 
@@ -79,14 +90,17 @@ class Drift:
         return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
 
     def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]) -> Array:
-        """Basis of models: the axes and, where some are new, what lies besides and what is their own."""
+        """Basis of models: the axes and, where some are new, what lies besides and what is their
+        own."""
         tree = self.sources.tree
         new = [name for name in models if name not in tree]
         if not new:
             held = self.sources.rows[[tree.place(name) for name in models]]
             return np.asarray(self.scaled(held) @ self.axes)
         columns_of(rows, "parent")
-        parents, rows_found, length = rows["parent"].astype(str).to_numpy(), [], np.zeros((len(models), len(new)))
+        parents = rows["parent"].astype(str).to_numpy()
+        rows_found = []
+        length = np.zeros((len(models), len(new)))
         for i, name in enumerate(models):
             if name in tree:
                 rows_found.append(self.sources.rows[tree.place(name)])
@@ -113,7 +127,8 @@ class Drift:
 
 
 def _axes(scaled: Array) -> Array:
-    """Orthonormal axes along which rows differ, sources × axes; of many rows by their products, which is faster."""
+    """Orthonormal axes along which rows differ, sources × axes; of many rows by their products,
+    which is faster."""
     if len(scaled) <= DENSE:
         _, s, right = np.linalg.svd(scaled, full_matrices=False)
         return np.asarray(right[s > 1e-9 * s[0]].T)
@@ -123,22 +138,28 @@ def _axes(scaled: Array) -> Array:
 
 
 def branch_below(tree: Tree, parent: str) -> float:
-    """Length of a branch to a new model below a node, so that it stands as high as the models there do, or all."""
+    """Length of a branch to a new model below a node, so that it stands as high as the models there
+    do, or all."""
     place = tree.place(parent)
     children = [i for i, parents in enumerate(tree.parents) if place in parents]
     if not children:
         return float(np.median(tree.lengths[1:]))
-    heights, below = tree.heights, {place}
+    heights = tree.heights
+    below = {place}
     tips = set(tree.tips)
     for i, parents in enumerate(tree.parents):
         if below & set(parents):
             below.add(i)
-    return max(float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]), 1e-9)
+    return max(
+        float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]),
+        1e-9,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlongTree(Gaussian):
-    """A Gaussian model with an intercept, one block of which drifts along a tree; its errors count as exact."""
+    """A Gaussian model with an intercept, one block of which drifts along a tree; its errors count
+    as exact."""
 
     LEAVES_OUT: ClassVar = False
 
@@ -157,9 +178,10 @@ class AlongTree(Gaussian):
     def rows(self, which: NDArray[np.bool_]) -> AlongTree:
         """The same model of some of the outcomes."""
         fewer = super().rows(which)
-        assert isinstance(fewer, AlongTree)  # noqa: S101 - made by `replace`
+        assert isinstance(fewer, AlongTree)  # noqa: S101
         pruning = replace(self.pruning, models=self.pruning.models[which])
-        rows, common = self.rows_of_sources[which], self.common[which]
+        rows = self.rows_of_sources[which]
+        common = self.common[which]
         return replace(fewer, pruning=pruning, rows_of_sources=rows, common=common)
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
@@ -172,20 +194,24 @@ class AlongTree(Gaussian):
         log_det, cross = self.pruning.many(np.column_stack([self._low, self.y]), k, noise)
         grown, moved = self._by_low(inner, cross)
         quadratic = cross[:, -1, -1] - (cross[:, :-1, -1] * moved).sum(axis=1)
-        return np.asarray(-0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic))
+        return np.asarray(
+            -0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic)
+        )
 
     def _by_low(self, inner: Array, cross: Array) -> tuple[Array, Array]:
         """log|I + MG| and (I + MG)⁻¹Mg, G = U'V₀⁻¹U and g = U'V₀⁻¹ of the last column."""
         matrix = np.eye(inner.shape[1]) + inner @ cross[:, :-1, :-1]
         right = inner @ cross[:, :-1, -1:]
-        return np.asarray(np.linalg.slogdet(matrix)[1]), np.asarray(np.linalg.solve(matrix, right)[..., 0])
+        return np.asarray(np.linalg.slogdet(matrix)[1]), np.asarray(
+            np.linalg.solve(matrix, right)[..., 0]
+        )
 
     def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of everything given θ."""
         parts = [self._drawn(part, rng) for part in self._parts(theta)]
-        return {name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)} | {
-            "scale": np.exp(theta)
-        }
+        return {
+            name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)
+        } | {"scale": np.exp(theta)}
 
     def _drawn(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
         (k, noise, inner), scale, size = self._scales(theta), scales_of(self, theta), len(theta)
@@ -211,7 +237,8 @@ class AlongTree(Gaussian):
         """k, the variances of what is no drift, draws × n, and M."""
         scale = scales_of(self, theta)
         places = {name: np.square(scale[:, place]) for place, name in enumerate(self.blocks)}
-        k, noise = places[self.along] / self.drift.unit**2, np.square(scale[:, -1:]) + np.square(self.error)
+        k = places[self.along] / self.drift.unit**2
+        noise = np.square(scale[:, -1:]) + np.square(self.error)
         inner = np.zeros((len(theta), self._low.shape[1], self._low.shape[1]))
         inner[:, 0, 0] = float(self.sd[0]) ** 2 + k * self.mean_common
         inner[:, 0, 1] = inner[:, 1, 0] = -k
@@ -229,7 +256,9 @@ class AlongTree(Gaussian):
     @cached_property
     def _low(self) -> Array:
         """U."""
-        return np.column_stack([np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)])
+        return np.column_stack(
+            [np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)]
+        )
 
     def _parts(self, theta: Array) -> Iterator[Array]:
         numbers = len(theta) * self.pruning.parent.size * (self._low.shape[1] + 1)
@@ -237,7 +266,8 @@ class AlongTree(Gaussian):
 
 
 def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> AlongTree:
-    """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors count as exact."""
+    """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors
+    count as exact."""
     tree = drift.sources.tree
     held = drift.sources.rows[[tree.place(name) for name in names]][:, drift.mask]
     common = held @ drift.mean
@@ -257,7 +287,8 @@ def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> A
     )
 
 
-INSTRUMENT, REPEAT = "instrument", "repeat"
+INSTRUMENT = "instrument"
+REPEAT = "repeat"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -269,7 +300,8 @@ class DescentBlock(ShareKind):
     """Branches of labs, families or parents alone."""
 
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
-        """Effects of sources along the axes in which models of the fit differ; their basis: the drift."""
+        """Effects of sources along the axes in which models of the fit differ; their basis: the
+        drift."""
         models = list(dict.fromkeys(table["model_id"].astype(str)))
         at = _places(table, models)
         drift = fit.basis if fit else self.drift_models(models)
@@ -369,7 +401,8 @@ class Lineage:
         return Regressors(x=standardise(x), groups=clades)
 
     def is_pruned(self, models: Sequence[str]) -> bool:
-        """Whether the fit goes along the tree: of many models, each with one row, that Brownian motion relates."""
+        """Whether the fit goes along the tree: of many models, each with one row, that Brownian
+        motion relates."""
         if len(models) <= DENSE or self.process != BROWNIAN or not self.descents:
             return False
         return not (self.repeated or self.tree.merges)
@@ -395,7 +428,11 @@ class LineageDesign(MixtureDesign):
 def list_drifts(design: MixedDesign) -> dict[str, Drift]:
     """Blocks of descent."""
     kinds = [kind for kind in design.mixed.kinds if isinstance(kind, DescentBlock)]
-    return {kind.name: design.effects[kind.block].basis for kind in kinds if kind.block in design.effects}
+    return {
+        kind.name: design.effects[kind.block].basis
+        for kind in kinds
+        if kind.block in design.effects
+    }
 
 
 def _places(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
@@ -413,9 +450,13 @@ def descended(design: LineageDesign, values: Mapping[str, Array]) -> Array:
 
 
 def descended_at(
-    design: LineageDesign, values: Mapping[str, Array], where: Callable[[Drift], tuple[Array, Array]], size: int
+    design: LineageDesign,
+    values: Mapping[str, Array],
+    where: Callable[[Drift], tuple[Array, Array]],
+    size: int,
 ) -> Array:
-    """Contribution of descent at places that a drift names, such as its nodes, … × size; the rest is drawn."""
+    """Contribution of descent at places that a drift names, such as its nodes, … × size; the rest
+    is drawn."""
     rng = np.random.default_rng(0)
 
     def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
@@ -456,7 +497,8 @@ def contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[st
 
 
 def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, error: Array) -> Array:
-    """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn given all else."""
+    """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn
+    given all else."""
     parts = contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
@@ -464,16 +506,17 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
         return np.asarray(centre + values[f"u_{OWN}"] @ design.effects[f"u_{OWN}"].columns.T)
     variance = np.square(values["scale"][..., -1:])
     weight = variance / (variance + np.square(values.get("error", error)))
-    noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(0).standard_normal(
-        centre.shape
-    )
+    noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(
+        0
+    ).standard_normal(centre.shape)
     return np.asarray(centre + weight * (y - instrument - centre) + noise)
 
 
 def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Standard deviations over models, shares of variance, λ and what the process has besides."""
     lineage = design.lineage
-    parts, square = contributions(values, design), np.square(values["scale"])
+    parts = contributions(values, design)
+    square = np.square(values["scale"])
     names = [block.removeprefix("u_") for block in design.effects]
     names.append(REPEAT if OWN in names else OWN)
     by = {name: square[..., k] for k, name in enumerate(names)}
@@ -485,20 +528,32 @@ def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, 
         by = {**together, **others, **apart}
     counted = [name for name in (DESCENT, *lineage.blocks, OWN) if name in by]
     total = sum(by[name] for name in counted)
-    drawn = block_sds(parts) | {f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by}
+    drawn = block_sds(parts) | {
+        f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by
+    }
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
     drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
     if lineage.descents:
-        drawn[POPULATION_MEAN] = drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
+        drawn[POPULATION_MEAN] = (
+            drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
+        )
     if lineage.descents and lineage.process != LEVELS:
         drawn |= _of_process(values, design, by)
     return drawn
 
 
-def _of_process(values: Mapping[str, Array], design: LineageDesign, by: Mapping[str, Array]) -> dict[str, Array]:
-    """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life, of siblings r's."""
-    drifts, lineage = [list_drifts(each) for each in design.designs], design.lineage
-    which = values["node"].astype(np.int64) if "node" in values else np.zeros(by[OWN].shape, dtype=np.int64)
+def _of_process(
+    values: Mapping[str, Array], design: LineageDesign, by: Mapping[str, Array]
+) -> dict[str, Array]:
+    """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life,
+    of siblings r's."""
+    drifts = [list_drifts(each) for each in design.designs]
+    lineage = design.lineage
+    which = (
+        values["node"].astype(np.int64)
+        if "node" in values
+        else np.zeros(by[OWN].shape, dtype=np.int64)
+    )
     unit = np.array([drift[DESCENT].unit for drift in drifts])[which]
     drift = by[DESCENT] / np.square(unit)
     parameters = {"lambda": drift / (drift + by[OWN])}

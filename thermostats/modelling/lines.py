@@ -1,7 +1,9 @@
-"""y_i = X_i β + u_g(i) + ε_i, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²): a line with levels of groups and known errors.
+"""y_i = X_i β + u_g(i) + ε_i, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²): a line with levels of
+groups and known errors.
 
-Every straight law is this line with its own columns and prior scales: β normal, σ and τ half-normal; the exact engine
-draws it. `fit_line` is the plain case, a mean or a slope over models, the counterpart of a t test.
+Every straight law is this line with its own columns and prior scales: β normal, σ and τ
+half-normal; the exact engine draws it. `fit_line` is the plain case, a mean or a slope over models,
+the counterpart of a t test.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ from thermostats.modelling.mixed_model import (
 from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 
-LAB, MODEL = "heritage", "model_id"
+LAB = "heritage"
+MODEL = "model_id"
 LEAST = 4
 """Rows beyond the number of coefficients that a residual needs."""
 ERROR = "standard error of the outcome"
@@ -92,38 +95,50 @@ def fit_line(
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
-    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²).
+    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² +
+    error_i²).
 
-    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a formula such as
-    "gain ~ layers + np.log(params)". `se`: known standard errors of the outcome as given, a column or one number; of
-    the log of a column, by the delta method, those of the column. `model`: the column, or columns together, that name a
-    row (None: rows are units; with `levels` a model has a row of each). `group`: a column whose values have a level of
-    their own (None: no levels, and none where a table has no column `heritage` and no other is named). `levels`:
-    further ones, such as source, prompt_set and dtype where rows of several sources meet; of each v ~ N(0, τ_k²) is
-    added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0, (2 scale)²), b_k ~ N(0, scale²), σ
-    and every τ half-normal of that scale. By default it is the outcome's standard deviation, and of a its root mean
-    square. Quantities: mean (a), "slope on <covariate>" for each in units of the covariate, residual_sd, with levels
-    group_sd, and <column>_sd of every further one. Statements: "mean > 0" and "slope on <covariate> > 0" for each.
-    Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by construction (`comparable` false) are
-    left out with a warning.
+    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a
+    formula such as "gain ~ layers + np.log(params)". `se`: known standard errors of the outcome as
+    given, a column or one number; of the log of a column, by the delta method, those of the column.
+    `model`: the column, or columns together, that name a row (None: rows are units; with `levels` a
+    model has a row of each). `group`: a column whose values have a level of their own (None: no
+    levels, and none where a table has no column `heritage` and no other is named). `levels`:
+    further ones, such as source, prompt_set and dtype where rows of several sources meet; of each v
+    ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0,
+    (2 scale)²), b_k ~ N(0, scale²), σ and every τ half-normal of that scale. By default it is the
+    outcome's standard deviation, and of a its root mean square. Quantities: mean (a), "slope on
+    <covariate>" for each in units of the covariate, residual_sd, with levels group_sd, and
+    <column>_sd of every further one. Statements: "mean > 0" and "slope on <covariate> > 0" for
+    each. Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by
+    construction (`comparable` false) are left out with a warning.
 
-    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite numbers, a constant
-    outcome or covariate, errors that are missing, below 0 or, without a scale, larger than the outcomes, a scale that
-    is not above 0, or fewer rows than four more than covariates.
+    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite
+    numbers, a constant outcome or covariate, errors that are missing, below 0 or, without a scale,
+    larger than the outcomes, a scale that is not above 0, or fewer rows than four more than
+    covariates.
     """
     named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
     formula = formula_of(outcome, table) if "~" in outcome else None
     if formula:
-        outcome, named = formula.outcome, dict.fromkeys(formula.covariates)
+        outcome = formula.outcome
+        named = dict.fromkeys(formula.covariates)
     if outcome in named:
         step = again(outcome=outcome, covariates=[name for name in named if name != outcome])
-        raise UsageError("the outcome is among its covariates", where=outcome, allowed="other columns", next_step=step)
+        raise UsageError(
+            "the outcome is among its covariates",
+            where=outcome,
+            allowed="other columns",
+            next_step=step,
+        )
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
     names = Columns(call="fit_line", named={**columns, "levels": list(levels)})
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
-    rows, group, warnings = units.rows, units.group, units.warnings
+    rows = units.rows
+    group = units.group
+    warnings = units.warnings
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name], name, varied=True, truths=True)
@@ -135,11 +150,17 @@ def fit_line(
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
     error = ERROR if se is not None else ""
-    line = declare_line(rows, y, outcome, list(named), group=group, levels=levels, scale=scale, error=error)
+    line = declare_line(
+        rows, y, outcome, list(named), group=group, levels=levels, scale=scale, error=error
+    )
     if (rank := int(np.linalg.matrix_rank(line.design_rows(rows).gaussian.X))) <= len(named):
-        warnings.append(f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes")
+        warnings.append(
+            f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes"
+        )
     return law_fitted(
-        declare_law(state_line(line), line, vary_line(line, "labs" if group == LAB else f"{group}s")),
+        declare_law(
+            state_line(line), line, vary_line(line, "labs" if group == LAB else f"{group}s")
+        ),
         rows,
         seed=seed,
         estimand=outcome,
@@ -160,9 +181,11 @@ def declare_line(
     scale: float | None,
     error: str,
 ) -> Mixed:
-    """A line on standardised covariates with levels of groups; one prior scale, that of the outcomes by default."""
+    """A line on standardised covariates with levels of groups; one prior scale, that of the
+    outcomes by default."""
     if scale is None:
-        spread, centre = float(y.std()), float(np.sqrt(np.square(y).mean()))
+        spread = float(y.std())
+        centre = float(np.sqrt(np.square(y).mean()))
         why = f"the spread of {outcome} in these rows"
         first = "twice the outcome's root mean square"
     else:
@@ -186,13 +209,29 @@ def declare_line(
     if group:
         effect = f"u_{group}(i)"
         kinds.append(
-            Levels(column=group, scale=spread, symbol="τ", why=why, effect=effect, quantity="group_sd", name=LEVEL)
+            Levels(
+                column=group,
+                scale=spread,
+                symbol="τ",
+                why=why,
+                effect=effect,
+                quantity="group_sd",
+                name=LEVEL,
+            )
         )
     for name in levels:
         if rows[name].nunique() > 1:
-            effect, quantity = f"v_{name}(i)", f"{name}_sd"
+            effect = f"v_{name}(i)"
+            quantity = f"{name}_sd"
             kinds.append(
-                Levels(column=name, scale=spread, symbol=f"τ_{name}", why=why, effect=effect, quantity=quantity)
+                Levels(
+                    column=name,
+                    scale=spread,
+                    symbol=f"τ_{name}",
+                    why=why,
+                    effect=effect,
+                    quantity=quantity,
+                )
             )
     return Mixed(
         outcome=outcome,
@@ -205,8 +244,11 @@ def declare_line(
     )
 
 
-def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool) -> tuple[Array, list[str]]:
-    """Known standard errors of outcomes, and what was done to them; UsageError where they may be of another unit."""
+def _errors(
+    rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool
+) -> tuple[Array, list[str]]:
+    """Known standard errors of outcomes, and what was done to them; UsageError where they may be of
+    another unit."""
     if log := LOG_OF.match(outcome):
         column = log[2].strip()
         values = numbers(rows[column], column, positive=True)
@@ -216,14 +258,23 @@ def _errors(rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scal
         line = again(Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se")
         step = f"put both into columns: {line}"
         allowed = "a column, or the log of one"
-        raise UsageError("errors of such an outcome are not known", where=outcome, allowed=allowed, next_step=step)
-    errors, typical = stated(rows, se, outcome), float(np.sqrt(np.square(y).mean()))
+        raise UsageError(
+            "errors of such an outcome are not known",
+            where=outcome,
+            allowed=allowed,
+            next_step=step,
+        )
+    errors = stated(rows, se, outcome)
+    typical = float(np.sqrt(np.square(y).mean()))
     if not scaled and np.median(errors) > typical:
         raise UsageError(
-            f"is this the standard error of {outcome}, in its unit? Most errors are larger than the outcomes",
+            f"is this the standard error of {outcome}, in its unit? Most errors are larger than "
+            f"the outcomes",
             where=se,
-            got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of {typical:.4g}",
-            allowed="errors in the outcome's unit; where they are, scale= says what difference would be no surprise",
+            got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of "
+            f"{typical:.4g}",
+            allowed="errors in the outcome's unit; where they are, scale= says what difference "
+            "would be no surprise",
             next_step=again(scale=float(f"{typical:.2g}")),
         )
     return errors, []
@@ -233,7 +284,9 @@ def _scale_of(outcome: str) -> OutcomeScale:
     """That of the log of a column, as a formula has it, or as it is given."""
     if log := LOG_OF.match(outcome):
         unit = BASES[log[1]]
-        return OutcomeScale(word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip())
+        return OutcomeScale(
+            word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip()
+        )
     return AS_GIVEN
 
 
@@ -252,7 +305,9 @@ def state_line(line: Mixed) -> Law:
         quantities=name_draws,
         statements={f"{name} > 0": partial(_above_0, name) for name in names},
         statistics=line_statistics,
-        equations=tuple(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
+        equations=tuple(
+            f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)
+        ),
         tables={"rows": _rows},
         figures={"fit": _figure},
         units=(*groups, "model_id"),
@@ -279,7 +334,9 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
         return None, []
     names = labels(table[group], group).tolist()
     if len(set(names)) < 2:
-        return None, [f"one {group}: its level cannot be separated from the mean, so none is fitted"]
+        return None, [
+            f"one {group}: its level cannot be separated from the mean, so none is fitted"
+        ]
     if len(set(names)) == len(names):
         lacks = "its level cannot be separated from the residual, so their priors decide"
         return group, [f"one row of every {group}: {lacks}"]
@@ -288,16 +345,21 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
 
 def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
     """Which of the further levels cannot be separated from one another, or are not there."""
-    messages, codes = [], {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
+    messages = []
+    codes = {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
         sets = len(set(codes[name]))
         if sets == 1:
             messages.append(f"one {name}: no level of it is fitted")
         for other in others if sets > 1 else ():
-            if len(set(zip(codes[name], codes[other], strict=True))) in {sets, len(set(codes[other]))}:
+            if len(set(zip(codes[name], codes[other], strict=True))) in {
+                sets,
+                len(set(codes[other])),
+            }:
                 messages.append(
-                    f"{name} and {other} coincide or lie in one another: their priors decide between their levels"
+                    f"{name} and {other} coincide or lie in one another: their priors decide "
+                    f"between their levels"
                 )
     return messages
 
@@ -323,14 +385,18 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     grid = np.linspace(x.min(), x.max(), 50)
     slope = fit.quantities[slope_on(last)].reshape(-1, 1) if last else 0.0
     band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())
-    lower, middle, upper = np.quantile(band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0)
+    lower, middle, upper = np.quantile(
+        band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0
+    )
     axes.plot(grid, middle, color="0.2", linewidth=1)
     axes.fill_between(grid, lower, upper, color="0.2", alpha=0.15, linewidth=0)
     axes.axhline(0, color="0.6", linewidth=0.8, linestyle=":")
     axes.set_xlabel(last.replace("_", " "))
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
-        axes.set_xticks(x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right")
+        axes.set_xticks(
+            x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right"
+        )
     if rows["heritage"].nunique() <= MOST_NAMED:
         legend_above(axes)
     return axes
@@ -340,7 +406,9 @@ def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
     """Two columns and the errors of the second, with the mark of every lab."""
     for lab, part in rows.groupby("heritage"):
         color, marker = mark(str(lab))
-        axes.errorbar(part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=str(lab))
+        axes.errorbar(
+            part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=str(lab)
+        )
 
 
 def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
@@ -355,17 +423,22 @@ def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]
     }
 
 
-def compare(rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequence[str]], *, seed: int) -> pd.DataFrame:
+def compare(
+    rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequence[str]], *, seed: int
+) -> pd.DataFrame:
     """One row per rival, best evidence first.
 
-    `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows: `elpd_<f>`, the sum over
-    folds of the log density of the fold given all others; `difference_<f>` to the rival best by f and `se_<f>`, the
-    standard error of that difference over folds, √(K var_k).
+    `log_evidence` and `probability` (equal prior odds); for every way f to fold the rows:
+    `elpd_<f>`, the sum over folds of the log density of the fold given all others; `difference_<f>`
+    to the rival best by f and `se_<f>`, the standard error of that difference over folds, √(K
+    var_k).
 
     Raises UsageError where a way to fold has fewer than 2 folds.
     """
     mixtures = {
-        name: rival if isinstance(rival, Mixture) else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
+        name: rival
+        if isinstance(rival, Mixture)
+        else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
         for name, rival in rivals.items()
     }
     evidence = {name: mixture.log_evidence for name, mixture in mixtures.items()}
@@ -373,9 +446,17 @@ def compare(rivals: Mapping[str, Gaussian | Mixture], folds: Mapping[str, Sequen
     table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))
     for way, names in folds.items():
         if len(set(names)) < 2:
-            raise UsageError("nothing to leave out", where=way, got=f"{len(set(names))} fold", allowed="at least 2")
+            raise UsageError(
+                "nothing to leave out",
+                where=way,
+                got=f"{len(set(names))} fold",
+                allowed="at least 2",
+            )
         by_fold = np.array(
-            [list(held_out_of(mixture, names, seed=seed).log_density.values()) for mixture in mixtures.values()]
+            [
+                list(held_out_of(mixture, names, seed=seed).log_density.values())
+                for mixture in mixtures.values()
+            ]
         )
         gaps = by_fold - by_fold[by_fold.sum(axis=1).argmax()]
         table[f"elpd_{way}"] = by_fold.sum(axis=1)

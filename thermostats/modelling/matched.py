@@ -1,8 +1,9 @@
-"""log y_i = a + δ·[lab_i is focal] + v_cell(i) + u_family(i) + ε_i: one lab against others at exactly equal shape.
+"""log y_i = a + δ·[lab_i is focal] + v_cell(i) + u_family(i) + ε_i: one lab against others at
+exactly equal shape.
 
-Cells are models of one shape, of which some are of the focal lab and some are not, so that no coding of the shape is
-needed. The exact engine draws δ; next to it are the ratio of geometric means within cells and its exact permutation,
-families moved whole (`classical.within_cells`).
+Cells are models of one shape, of which some are of the focal lab and some are not, so that no
+coding of the shape is needed. The exact engine draws δ; next to it are the ratio of geometric means
+within cells and its exact permutation, families moved whole (`classical.within_cells`).
 """
 
 from __future__ import annotations
@@ -74,13 +75,21 @@ class Cells:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be compared."""
-        if (crossed := [int(g) for g in np.unique(self.group) if len(set(self.side[self.group == g])) > 1]) != []:
-            raise UsageError("a group lies on both sides", got=crossed[0], allowed="groups on one side each")
+        if (
+            crossed := [
+                int(g) for g in np.unique(self.group) if len(set(self.side[self.group == g])) > 1
+            ]
+        ) != []:
+            raise UsageError(
+                "a group lies on both sides", got=crossed[0], allowed="groups on one side each"
+            )
 
     def weights(self, sides: Sides) -> Array:
-        """Weights of the units in T for arrangements of sides (a row each); NaN where no cell holds both."""
+        """Weights of the units in T for arrangements of sides (a row each); NaN where no cell holds
+        both."""
         member = np.eye(int(self.cell.max()) + 1)[self.cell]
-        first, size = sides @ member, member.sum(axis=0)
+        first = sides @ member
+        size = member.sum(axis=0)
         both = (first > 0) & (first < size)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = 1 / both.sum(axis=1, keepdims=True)
@@ -94,7 +103,8 @@ class Cells:
         return np.asarray(self.weights(self.side[None])[0])
 
     def of_groups(self, seed: int = 1) -> Array:
-        """Weights of arrangements in which whole groups change sides, as many on each as at hand."""
+        """Weights of arrangements in which whole groups change sides, as many on each as at
+        hand."""
         groups = np.unique(self.group)
         first = np.unique(self.group[self.side])
         return self._arranged([(groups, first.size)], self.group, seed)
@@ -102,14 +112,24 @@ class Cells:
     def of_units(self, seed: int = 1) -> Array:
         """Weights of arrangements in which units change sides within their cell."""
         units = np.arange(self.cell.size)
-        parts = [(units[at], int(self.side[at].sum())) for at in (self.cell == c for c in np.unique(self.cell))]
+        parts = [
+            (units[at], int(self.side[at].sum()))
+            for at in (self.cell == c for c in np.unique(self.cell))
+        ]
         return self._arranged(parts, units, seed)
 
-    def _arranged(self, parts: list[tuple[NDArray[np.int64], int]], of: NDArray[np.int64], seed: int) -> Array:
-        """All choices of so many of every part, or `MOST` of them; `of`: what every unit is moved with."""
+    def _arranged(
+        self, parts: list[tuple[NDArray[np.int64], int]], of: NDArray[np.int64], seed: int
+    ) -> Array:
+        """All choices of so many of every part, or `MOST` of them; `of`: what every unit is moved
+        with."""
         if math.prod(math.comb(part.size, k) for part, k in parts) <= MOST:
-            chosen = itertools.product(*(itertools.combinations(part.tolist(), k) for part, k in parts))
-            sides = np.array([np.isin(of, list(itertools.chain.from_iterable(choice))) for choice in chosen])
+            chosen = itertools.product(
+                *(itertools.combinations(part.tolist(), k) for part, k in parts)
+            )
+            sides = np.array(
+                [np.isin(of, list(itertools.chain.from_iterable(choice))) for choice in chosen]
+            )
         else:
             rng = np.random.default_rng(seed)
             moved = np.zeros((MOST, int(of.max()) + 1), dtype=bool)
@@ -124,13 +144,17 @@ class Cells:
     def by_cell(self) -> Array:
         """Weights of the units in the log ratio of geometric means of every cell, one a row."""
         inside = self.cell == np.unique(self.cell)[:, None]
-        up, down = inside & self.side, inside & ~self.side
-        return np.asarray(up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True))
+        up = inside & self.side
+        down = inside & ~self.side
+        return np.asarray(
+            up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permutation:
-    """Share of arrangements with a statistic at least as far from 0, or as low, as the one at hand."""
+    """Share of arrangements with a statistic at least as far from 0, or as low, as the one at
+    hand."""
 
     arrangements: int
     p_value: float
@@ -143,7 +167,8 @@ class Permutation:
 
 @dataclass(frozen=True, kw_only=True)
 class RatioOfCells(ClassicalEstimate):
-    """T with its t interval over cells and p of whole groups; exponentials; p of units moved within cells."""
+    """T with its t interval over cells and p of whole groups; exponentials; p of units moved within
+    cells."""
 
     ratio: float
     ratio_lower: float
@@ -160,11 +185,16 @@ def ratio_of_cells(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
     each = cells.by_cell() @ y
     if each.size < LEAST_CELLS:
         raise UsageError(
-            "too few cells that hold both sides", got=each.size, allowed=f"{LEAST_CELLS} cells or more, for an interval"
+            "too few cells that hold both sides",
+            got=each.size,
+            allowed=f"{LEAST_CELLS} cells or more, for an interval",
         )
-    estimate, error = float(each.mean()), float(each.std(ddof=1) / math.sqrt(each.size))
+    estimate = float(each.mean())
+    error = float(each.std(ddof=1) / math.sqrt(each.size))
     half = float(stats.t.ppf((1 + coverage(level)) / 2, each.size - 1)) * error
-    groups, units = (permuted(y, cells, weights) for weights in (cells.of_groups(seed), cells.of_units(seed)))
+    groups, units = (
+        permuted(y, cells, weights) for weights in (cells.of_groups(seed), cells.of_units(seed))
+    )
     ratio, lower, upper = (math.exp(x) for x in (estimate, estimate - half, estimate + half))
     return RatioOfCells(
         test="permutation of whole groups, mean log ratio within cells against 0",
@@ -185,7 +215,8 @@ def ratio_of_cells(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
 
 def permuted(y: Array, cells: Cells, weights: Array) -> Permutation:
     """p-values of T among arrangements."""
-    null, at_hand = weights @ y, float(cells.at_hand @ y)
+    null = weights @ y
+    at_hand = float(cells.at_hand @ y)
     near = TIE * float(np.abs(null).max(initial=0.0))
     return Permutation(
         arrangements=len(null),
@@ -205,27 +236,37 @@ def false_rate(
     size: int = 2000,
     seed: int = 1,
 ) -> float:
-    """How often a two-sided test at `level` over arrangements says that the sides differ, where only groups do.
+    """How often a two-sided test at `level` over arrangements says that the sides differ, where
+    only groups do.
 
-    y of simulated studies of this design: N(0, group_sd²) of every group plus N(0, unit_sd²) of every unit; what cells
-    have in common cancels.
+    y of simulated studies of this design: N(0, group_sd²) of every group plus N(0, unit_sd²) of
+    every unit; what cells have in common cancels.
     """
     rng = np.random.default_rng(seed)
     _, group = np.unique(cells.group, return_inverse=True)
-    y = rng.normal(0, group_sd, (size, group.max() + 1))[:, group] + rng.normal(0, unit_sd, (size, group.size))
-    null, at_hand = np.abs(y @ weights.T), np.abs(y @ cells.at_hand)
+    y = rng.normal(0, group_sd, (size, group.max() + 1))[:, group] + rng.normal(
+        0, unit_sd, (size, group.size)
+    )
+    null = np.abs(y @ weights.T)
+    at_hand = np.abs(y @ cells.at_hand)
     p = (null >= at_hand[:, None] * (1 - TIE)).mean(axis=1)
     return float((p <= level).mean())
 
 
 def ratios_of_cells(outcomes: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> Many:
-    """Ratio e^T of many studies (study × unit, logs) with its t interval; p is one-sided, whole groups moved.
+    """Ratio e^T of many studies (study × unit, logs) with its t interval; p is one-sided, whole
+    groups moved.
 
-    p: the share of arrangements that lie as far to the side of the one at hand. Raises UsageError as `ratio_of_cells`.
+    p: the share of arrangements that lie as far to the side of the one at hand. Raises UsageError
+    as `ratio_of_cells`.
     """
     each = cells.by_cell()
     if len(each) < LEAST_CELLS:
-        raise UsageError("too few cells that hold both sides", got=len(each), allowed=f"{LEAST_CELLS} cells or more")
+        raise UsageError(
+            "too few cells that hold both sides",
+            got=len(each),
+            allowed=f"{LEAST_CELLS} cells or more",
+        )
     ratios = outcomes @ each.T
     estimate = ratios.mean(axis=1)
     half = stats.t.ppf((1 + coverage(level)) / 2, len(each) - 1) * stats.sem(ratios, axis=1)
@@ -237,8 +278,14 @@ def ratios_of_cells(outcomes: Array, cells: Cells, *, level: float = 0.95, seed:
 
 SHAPE = ("n_layers", "n_heads", "d_model")
 SCALE = 0.25
-"""Prior scale: labs, cells, families and models that differ by a factor e^0.25 = 1.3 are no surprise."""
-CELL, FAMILY, FOCAL, LOG = "cell of equal shape", "family of models", "of the focal lab", "log_outcome"
+"""Prior scale: labs, cells, families and models that differ by a factor e^0.25 = 1.3 are no
+surprise."""
+CELL, FAMILY, FOCAL, LOG = (
+    "cell of equal shape",
+    "family of models",
+    "of the focal lab",
+    "log_outcome",
+)
 """Columns that the rows get."""
 BELOW = "ratio < 1"
 
@@ -260,28 +307,37 @@ def fit_matched(
 ) -> Fit:
     """log y_i = a + δ[lab_i = focal] + v_cell + u_family + ε_i.
 
-    v ~ N(0, τ_c²), u ~ N(0, τ_f²), ε_i ~ N(0, σ² + error_i²).
-    `table`: one row per model; `outcome` above 0. A cell is all models of the same values in the columns `shape`; those
-    that hold models of the lab `focal` and of other labs count, the others are left out and said. `family`: a column of
-    models that are alike (None, or where the table has none: every model is one of its own). `se`: known errors of the
-    outcome as given, a column or a number, by the delta method on the log scale. `scale`: a log ratio that would be no
-    surprise; a ~ N(0, (2 scale)²), δ ~ N(0, scale²), all standard deviations half-normal of that scale.
+    v ~ N(0, τ_c²), u ~ N(0, τ_f²), ε_i ~ N(0, σ² + error_i²). `table`: one row per model; `outcome`
+    above 0. A cell is all models of the same values in the columns `shape`; those that hold models
+    of the lab `focal` and of other labs count, the others are left out and said. `family`: a column
+    of models that are alike (None, or where the table has none: every model is one of its own).
+    `se`: known errors of the outcome as given, a column or a number, by the delta method on the log
+    scale. `scale`: a log ratio that would be no surprise; a ~ N(0, (2 scale)²), δ ~ N(0, scale²),
+    all standard deviations half-normal of that scale.
 
-    Quantities: ratio (e^δ), log_ratio (δ), cell_sd, family_sd, residual_sd. Statement: "ratio < 1". Tables: `estimate`
-    (the mean over cells of the log ratio of geometric means as a ratio, with its t interval over cells), `cells` (a row
-    each), `permutation` (exact: families moved whole, which is primary, and models within cells, with the number of
-    arrangements, p two-sided and that the focal lab is lower, the least p that there could be, and how often such a
-    test at 5% would err with families as unlike as the fit has them).
+    Quantities: ratio (e^δ), log_ratio (δ), cell_sd, family_sd, residual_sd. Statement: "ratio < 1".
+    Tables: `estimate` (the mean over cells of the log ratio of geometric means as a ratio, with its
+    t interval over cells), `cells` (a row each), `permutation` (exact: families moved whole, which
+    is primary, and models within cells, with the number of arrangements, p two-sided and that the
+    focal lab is lower, the least p that there could be, and how often such a test at 5% would err
+    with families as unlike as the fit has them).
 
-    Raises UsageError for missing columns, a model in several rows, outcomes that are not finite and above 0, labels or
-    shapes that are missing, a focal lab that is absent, a family of the focal lab and another, fewer than two cells.
+    Raises UsageError for missing columns, a model in several rows, outcomes that are not finite and
+    above 0, labels or shapes that are missing, a focal lab that is absent, a family of the focal
+    lab and another, fewer than two cells.
     """
     columns = tuple(listed(shape, "shape") or ())
     of_table: dict[str, Any] = {"se": se} if isinstance(se, str) else {}
     family = None if family == "family" and family not in table else family
     roles = Columns(
         call="fit_matched",
-        named={"outcome": outcome, "lab": lab, "family": family, "shape": list(columns), **of_table},
+        named={
+            "outcome": outcome,
+            "lab": lab,
+            "family": family,
+            "shape": list(columns),
+            **of_table,
+        },
         computed=partial(_with_cells, columns, lab, family, model, focal),
     )
     outcomes, without = _with_outcomes(table, outcome, model)
@@ -298,13 +354,21 @@ def fit_matched(
         seed=seed,
         estimand=outcome,
         sources=sources,
-        warnings=[*units.warnings, *without, *left, *words, *_odd(rows, family), *errors_not_read(table, outcome, se)],
+        warnings=[
+            *units.warnings,
+            *without,
+            *left,
+            *words,
+            *_odd(rows, family),
+            *errors_not_read(table, outcome, se),
+        ],
         reads=units.columns.of_new,
     )
 
 
 def declare_cells(scale: float, error: str) -> Mixed:
-    """A side and levels of cells and families, with one prior scale; `error`: column of known errors."""
+    """A side and levels of cells and families, with one prior scale; `error`: column of known
+    errors."""
     alike = "cells, families and models that differ as much are none either"
     sides = f"labs that differ by a factor {np.exp(scale):.2g} are no surprise"
     return Mixed(
@@ -312,7 +376,14 @@ def declare_cells(scale: float, error: str) -> Mixed:
         left="log y_i",
         fixed=(
             Fixed(sd=2 * scale, symbol="a", why="twice the scale of δ"),
-            Fixed(column=FOCAL, sd=scale, symbol="δ", why=sides, term="[lab_i is focal]", quantity="log_ratio"),
+            Fixed(
+                column=FOCAL,
+                sd=scale,
+                symbol="δ",
+                why=sides,
+                term="[lab_i is focal]",
+                quantity="log_ratio",
+            ),
         ),
         kinds=(
             Levels(
@@ -324,7 +395,14 @@ def declare_cells(scale: float, error: str) -> Mixed:
                 quantity="family_sd",
                 name=LEVEL,
             ),
-            Levels(column=CELL, scale=scale, symbol="τ_c", why=alike, effect="v_cell(i)", quantity="cell_sd"),
+            Levels(
+                column=CELL,
+                scale=scale,
+                symbol="τ_c",
+                why=alike,
+                effect="v_cell(i)",
+                quantity="cell_sd",
+            ),
         ),
         rest=Rest(scale=scale, why=alike, quantity="residual_sd", error=error),
         scale=LOG_SCALE,
@@ -333,10 +411,12 @@ def declare_cells(scale: float, error: str) -> Mixed:
 
 
 def cells_of(rows: pd.DataFrame) -> Cells:
-    """Cells, sides and families of rows that were matched; UsageError for a family on both sides."""
+    """Cells, sides and families of rows that were matched; UsageError for a family on both
+    sides."""
     sides = rows.groupby(FAMILY)[FOCAL].nunique()
     if (sides > 1).any():
-        what, got = "a family of the focal lab and of another", named(sides.index[sides > 1], 5)
+        what = "a family of the focal lab and of another"
+        got = named(sides.index[sides > 1], 5)
         raise UsageError(what, where="family", got=got, allowed="families of one lab each")
     codes = {name: pd.factorize(rows[name], sort=True)[0] for name in (CELL, FAMILY)}
     return Cells(cell=codes[CELL], side=rows[FOCAL].to_numpy(dtype=bool), group=codes[FAMILY])
@@ -348,7 +428,9 @@ def _with_outcomes(table: pd.DataFrame, outcome: str, model: str) -> tuple[pd.Da
         return table, []
     there = table[outcome].notna()
     names = f" ({named(set(table.loc[~there, model].astype(str)))})" if model in table else ""
-    return table[there], [f"no {outcome}, left out: {int((~there).sum())} of {len(table)} models{names}"]
+    return table[there], [
+        f"no {outcome}, left out: {int((~there).sum())} of {len(table)} models{names}"
+    ]
 
 
 def _with_cells(
@@ -357,7 +439,9 @@ def _with_cells(
     """Rows with their cell, family and side."""
     if not set(shape) <= set(rows):
         return rows
-    names = pd.Series(" × ".join(row) for row in zip(*(map(label, rows[name]) for name in shape), strict=True))
+    names = pd.Series(
+        " × ".join(row) for row in zip(*(map(label, rows[name]) for name in shape), strict=True)
+    )
     alone = rows[model] if model in rows else pd.Series(rows.index, index=rows.index)
     families = alone.astype(str)
     if family in rows:
@@ -367,12 +451,17 @@ def _with_cells(
     return rows.assign(**{CELL: names.to_numpy(), FAMILY: families, FOCAL: side})
 
 
-def _matched(rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str) -> tuple[pd.DataFrame, list[str]]:
-    """Rows of cells that hold the focal lab and others, and what was left out; UsageError where there are too few."""
+def _matched(
+    rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str
+) -> tuple[pd.DataFrame, list[str]]:
+    """Rows of cells that hold the focal lab and others, and what was left out; UsageError where
+    there are too few."""
     for name in (lab, *shape):
         labels(rows[name], name)
     if not (rows[FOCAL] > 0).any():
-        raise unknown("no such lab", focal, sorted(set(rows[lab].astype(str))), where=lab, line='focal="{}"')
+        raise unknown(
+            "no such lab", focal, sorted(set(rows[lab].astype(str))), where=lab, line='focal="{}"'
+        )
     both = rows.groupby(CELL)[FOCAL].transform("nunique") == 2
     matched = rows[both].sort_values([*shape, FOCAL], kind="stable", ignore_index=True)
     cells = matched[CELL].nunique()
@@ -383,9 +472,14 @@ def _matched(rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str) -> 
             where=", ".join(shape),
             got=f"{plural(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
             allowed=f"{LEAST_CELLS} or more, for an interval over them",
-            next_step=f"{step} has wider cells, which are then of less equal models" if len(shape) > 1 else step,
+            next_step=f"{step} has wider cells, which are then of less equal models"
+            if len(shape) > 1
+            else step,
         )
-    left = f"{len(rows) - len(matched)} of {len(rows)} models are left out: their shape is not one of both sides"
+    left = (
+        f"{len(rows) - len(matched)} of {len(rows)} models are left out: their shape is not one of "
+        f"both sides"
+    )
     return matched, [left] * (len(matched) < len(rows))
 
 
@@ -393,11 +487,20 @@ def _odd(rows: pd.DataFrame, family: str | None) -> list[str]:
     """What these rows cannot tell apart."""
     single = [str(name) for name, cell in rows.groupby(CELL) if len(cell) == 2]
     groups = cells_of(rows).of_groups()
-    messages = [] if family else ["no families: every model is taken as one of its own, which may change sides alone"]
+    messages = (
+        []
+        if family
+        else ["no families: every model is taken as one of its own, which may change sides alone"]
+    )
     if single:
-        messages.append(f"one model of each side, so that model and lab are one: {', '.join(single)}")
+        messages.append(
+            f"one model of each side, so that model and lab are one: {', '.join(single)}"
+        )
     if 1 / len(groups) > 0.05:
-        messages.append(f"families moved whole have {len(groups)} arrangements, so that no p is below 1/{len(groups)}")
+        messages.append(
+            f"families moved whole have {len(groups)} arrangements, so that no p is below "
+            f"1/{len(groups)}"
+        )
     return messages
 
 
@@ -424,18 +527,27 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
 
 
 def _ratio(fit: Fit) -> RatioOfCells:
-    return ratio_of_cells(fit.rows[LOG].to_numpy(), cells_of(fit.rows), level=fit.level, seed=fit.seed)
+    return ratio_of_cells(
+        fit.rows[LOG].to_numpy(), cells_of(fit.rows), level=fit.level, seed=fit.seed
+    )
 
 
 def _estimate(fit: Fit) -> pd.DataFrame:
     """One row: ratio, lower, upper, level, cells."""
     r = _ratio(fit)
-    row = {"ratio": r.ratio, "lower": r.ratio_lower, "upper": r.ratio_upper, "level": r.level, "cells": r.n}
+    row = {
+        "ratio": r.ratio,
+        "lower": r.ratio_lower,
+        "upper": r.ratio_upper,
+        "level": r.level,
+        "cells": r.n,
+    }
     return pd.DataFrame([row | {"interval": r.interval}])
 
 
 def _cells(fit: Fit) -> pd.DataFrame:
-    """Per cell: models, labs and geometric means of both sides, their ratio with its known error, and who is lower."""
+    """Per cell: models, labs and geometric means of both sides, their ratio with its known error,
+    and who is lower."""
     rows = []
     for cell, part in fit.rows.groupby(CELL, sort=False):
         sides = {name: part[part[FOCAL] == value] for name, value in (("focal", 1), ("others", 0))}
@@ -443,15 +555,27 @@ def _cells(fit: Fit) -> pd.DataFrame:
         square = sum(np.square(side[ERROR]).sum() / len(side) ** 2 for side in sides.values())
         row = {"cell": cell, **{f"{name}_models": len(side) for name, side in sides.items()}}
         row |= {"other_labs": ", ".join(sorted(set(sides["others"]["heritage"].astype(str))))}
-        row |= {**means, "ratio": means["focal"] / means["others"], "log_error": float(np.sqrt(square))}
+        row |= {
+            **means,
+            "ratio": means["focal"] / means["others"],
+            "log_error": float(np.sqrt(square)),
+        }
         lowest = bool(sides["focal"][LOG].max() < sides["others"][LOG].min())
-        rows.append(row | {"focal_lowest": lowest, "opposite_sides": (means["focal"] < 1) != (means["others"] < 1)})
+        rows.append(
+            row
+            | {
+                "focal_lowest": lowest,
+                "opposite_sides": (means["focal"] < 1) != (means["others"] < 1),
+            }
+        )
     return pd.DataFrame(rows)
 
 
 def _permutation(fit: Fit) -> pd.DataFrame:
-    """Per way of moving: arrangements, p, p_below, least_p, and false_rate, of a 5% test with the fit's spreads."""
-    r, cells = _ratio(fit), cells_of(fit.rows)
+    """Per way of moving: arrangements, p, p_below, least_p, and false_rate, of a 5% test with the
+    fit's spreads."""
+    r = _ratio(fit)
+    cells = cells_of(fit.rows)
     group_sd = float(np.median(fit.quantities.get("family_sd", 0.0)))
     unit_sd = float(np.median(fit.quantities["residual_sd"]))
     rows = []
@@ -459,7 +583,12 @@ def _permutation(fit: Fit) -> pd.DataFrame:
         ("families moved whole", r.groups, cells.of_groups(fit.seed)),
         ("models within cells", r.units, cells.of_units(fit.seed)),
     ):
-        row = {"moved": moved, "arrangements": of.arrangements, "p": of.p_value, "p_below": of.p_below}
+        row = {
+            "moved": moved,
+            "arrangements": of.arrangements,
+            "p": of.p_value,
+            "p_below": of.p_below,
+        }
         rate = false_rate(cells, weights, group_sd=group_sd, unit_sd=unit_sd)
         rows.append(row | {"least_p": of.least, "false_rate": rate})
     return pd.DataFrame(rows)
@@ -472,7 +601,9 @@ def _figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     for lab, part in fit.rows.groupby("heritage"):
         color, marker = mark(str(lab))
         raised = part[CELL].map(cells) - 0.12 + 0.24 * part[FOCAL]
-        axes.scatter(np.exp(part[LOG]), raised, color=color, marker=marker, label=str(lab), zorder=3)
+        axes.scatter(
+            np.exp(part[LOG]), raised, color=color, marker=marker, label=str(lab), zorder=3
+        )
     row = fit.table("estimate").iloc[0]
     axes.set_yticks(list(cells.values()), list(cells))
     axes.set_ylim(-0.6, len(cells) - 0.4)

@@ -1,8 +1,10 @@
-"""y_r = α + lab_r + model_r + source_r + prompt set_r + precision_r + ε_r: measurements of several sources together.
+"""y_r = α + lab_r + model_r + source_r + prompt set_r + precision_r + ε_r: measurements of several
+sources together.
 
-y_r is the log of a gain that one source measured of one model, on its prompts and in its precision. Every kind of
-effect is normal with a scale of its own, ε_r ~ N(0, σ² + error_r²) is what differs from run to run. The exact engine
-draws it. Models that several sources measured tell a source from its models; of all others only how alike models are.
+y_r is the log of a gain that one source measured of one model, on its prompts and in its precision.
+Every kind of effect is normal with a scale of its own, ε_r ~ N(0, σ² + error_r²) is what differs
+from run to run. The exact engine draws it. Models that several sources measured tell a source from
+its models; of all others only how alike models are.
 """
 
 from __future__ import annotations
@@ -15,18 +17,35 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import columns_of, comparable_only, labels, named, needing, numbers, units_once
+from thermostats.modelling.columns import (
+    columns_of,
+    comparable_only,
+    labels,
+    named,
+    needing,
+    numbers,
+    units_once,
+)
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG, Law, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")
 KINDS = ("heritage", "model_id", *OF_MEASUREMENT)
 """Columns whose values have a level of their own."""
 OF_MODELS, OF_LEVELS, MEAN = 0.5, 0.25, 1.0
-"""Prior scales: models may differ by a factor e^0.5 = 1.6, two measurements of one by e^0.25 = 1.3."""
+"""Prior scales: models may differ by a factor e^0.5 = 1.6, two measurements of one by e^0.25 =
+1.3."""
 LARGE = 0.1
 """The statement: a standard deviation of sources of ten per cent."""
 
@@ -52,7 +71,11 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
     return Mixed(
         outcome="log_gain",
         left="log G_r",
-        fixed=(Fixed(sd=MEAN, symbol="α", why="gains between a seventh and seven times are no surprise"),),
+        fixed=(
+            Fixed(
+                sd=MEAN, symbol="α", why="gains between a seventh and seven times are no surprise"
+            ),
+        ),
         kinds=tuple(levels),
         rest=Rest(
             scale=OF_LEVELS,
@@ -69,19 +92,26 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
 
 @fits
 def fit_sources(
-    table: pd.DataFrame, gain: str = "penultimate_gain", *, seed: int = SEED, sources: Sequence[str] = ()
+    table: pd.DataFrame,
+    gain: str = "penultimate_gain",
+    *,
+    seed: int = SEED,
+    sources: Sequence[str] = (),
 ) -> Fit:
-    """y_r = α + lab + model + source + prompt set + precision + ε_r, ε_r ~ N(0, σ² + error_r²), y the log of a gain.
+    """y_r = α + lab + model + source + prompt set + precision + ε_r, ε_r ~ N(0, σ² + error_r²), y
+    the log of a gain.
 
-    `table`: rows of `features`, one per model and measurement: model_id, heritage, source, prompt_set, dtype, `gain`
-    and, where known, `<gain>_sd` over `<gain>_n` prompts, whose error is taken as known. A measurement that states no
-    error has none beyond σ. α ~ N(0, 1); scales half-normal, 0.5 of labs and models, 0.25 of all others. Quantities:
-    sd_<kind> of heritage, model_id, source, prompt_set, dtype and run (σ), and the level of every value of each.
-    Statement: "sd of sources > 0.1". Table: `levels`, factors by which a source, prompt set or precision multiplies a
-    gain. Kinds with one value are left out, with a warning; kinds that coincide are named.
+    `table`: rows of `features`, one per model and measurement: model_id, heritage, source,
+    prompt_set, dtype, `gain` and, where known, `<gain>_sd` over `<gain>_n` prompts, whose error is
+    taken as known. A measurement that states no error has none beyond σ. α ~ N(0, 1); scales
+    half-normal, 0.5 of labs and models, 0.25 of all others. Quantities: sd_<kind> of heritage,
+    model_id, source, prompt_set, dtype and run (σ), and the level of every value of each.
+    Statement: "sd of sources > 0.1". Table: `levels`, factors by which a source, prompt set or
+    precision multiplies a gain. Kinds with one value are left out, with a warning; kinds that
+    coincide are named.
 
-    Raises UsageError for missing columns or names, gains that are no finite numbers above 0 or all the same, a
-    measurement twice, and where no model was measured by two sources.
+    Raises UsageError for missing columns or names, gains that are no finite numbers above 0 or all
+    the same, a measurement twice, and where no model was measured by two sources.
     """
     columns_of(table, *KINDS, gain)
     rows, messages = comparable_only(table[table[gain].notna()].reset_index(drop=True))
@@ -94,11 +124,16 @@ def fit_sources(
     units_once(rows, run)
     if (rows.groupby("model_id")["source"].nunique() < 2).all():
         raise UsageError(
-            "no model was measured by two sources", where=gain, got=named(rows["source"]), allowed="one model or more"
+            "no model was measured by two sources",
+            where=gain,
+            got=named(rows["source"]),
+            allowed="one model or more",
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     measurements = declare_measurements(kinds)
-    others = {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
+    others = (
+        {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
+    )
     others["measurements taken as exact"] = measurements.drop_errors()
     return law_fitted(
         declare_law(state_measurements(measurements), measurements, others),
@@ -123,7 +158,10 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     """What cannot be separated."""
     messages = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
     both = rows.groupby("model_id")["source"].nunique()
-    messages.append(f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell sources apart")
+    messages.append(
+        f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell "
+        f"sources apart"
+    )
     for first, second in (
         ("source", "prompt_set"),
         ("source", "heritage"),
@@ -131,9 +169,13 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
         ("prompt_set", "dtype"),
     ):
         if {first, second} <= set(kinds) and rows.groupby(second)[first].nunique().max() == 1:
-            messages.append(f"every {second} is of one {first}: their priors decide between their levels")
+            messages.append(
+                f"every {second} is of one {first}: their priors decide between their levels"
+            )
     if unstated := int((rows["error"] == 0).sum()):
-        messages.append(f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ")
+        messages.append(
+            f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ"
+        )
     return messages
 
 
@@ -170,14 +212,18 @@ def _statistics(design: MixedDesign) -> dict[str, Statistic]:
 
     return {
         "spread of models": lambda y: (y @ mean).std(axis=-1),
-        "spread of measurements within models": lambda y: np.sqrt(np.square(apart(y)).mean(axis=-1)),
+        "spread of measurements within models": lambda y: np.sqrt(
+            np.square(apart(y)).mean(axis=-1)
+        ),
         "largest difference within a model": lambda y: np.abs(apart(y)).max(axis=-1),
     }
 
 
 def _levels(fit: Fit) -> pd.DataFrame:
-    """Factor e^u of every source, prompt set and precision against the mean of its kind, with interval and models."""
-    rows, effects = [], fit.designed(MixedDesign).effects
+    """Factor e^u of every source, prompt set and precision against the mean of its kind, with
+    interval and models."""
+    rows = []
+    effects = fit.designed(MixedDesign).effects
     for kind in OF_MEASUREMENT:
         if kind not in effects:
             continue

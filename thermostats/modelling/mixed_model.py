@@ -1,8 +1,9 @@
-"""y = Xβ + Σ_k Z_k u_k + ε, u_k ~ N(0, s_k²), ε_i ~ N(0, σ² + error_i²), declared as columns of rows.
+"""y = Xβ + Σ_k Z_k u_k + ε, u_k ~ N(0, s_k²), ε_i ~ N(0, σ² + error_i²), declared as columns of
+rows.
 
-A law names its coefficients (`Fixed`), its kinds of effects (`Levels`, and those of `heritage` and descent) and what is
-left (`Rest`). The design of rows, rows to predict, alternatives, equations and priors in words are made from these, so
-no page can state another model than was drawn.
+A law names its coefficients (`Fixed`), its kinds of effects (`Levels`, and those of `heritage` and
+descent) and what is left (`Rest`). The design of rows, rows to predict, alternatives, equations and
+priors in words are made from these, so no page can state another model than was drawn.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ Model = Gaussian | Mixture | Sampled
 SHARED = "f_b = τ √φ_b X_b u_b, scaled so that E Σ_i f_b,i²/M = τ² φ_b"
 """Of effects that have a share of the whole variance."""
 LEVEL = "level"
-"""Name among the draws of the levels that residuals of a line are looked at against, mostly those of labs."""
+"""Name among the draws of the levels that residuals of a line are looked at against, mostly those
+of labs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,8 @@ class Kind:
         return f"half-normal({self.scale:.3g})" if self.scale else "N(0, 1)"
 
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
-        """Effects on outcomes in the units of a fit; None where these rows do not tell them from what is left."""
+        """Effects on outcomes in the units of a fit; None where these rows do not tell them from
+        what is left."""
         raise NotImplementedError
 
 
@@ -140,7 +143,8 @@ class Levels(Kind):
 
 @dataclass(frozen=True, kw_only=True)
 class Rest:
-    """What is left, with a half-normal prior of its standard deviation, and what is known of errors beside it."""
+    """What is left, with a half-normal prior of its standard deviation, and what is known of errors
+    beside it."""
 
     scale: float = 0.0
     """0: it has a share of the whole variance."""
@@ -174,7 +178,11 @@ class Whole:
         """The same in words."""
         shares = ", ".join([f"{self.concentration:g}"] * number)
         return [
-            ("τ", f"half-normal({self.scale:.3g})", "models that differ by that many e-folds are no surprise"),
+            (
+                "τ",
+                f"half-normal({self.scale:.3g})",
+                "models that differ by that many e-folds are no surprise",
+            ),
             ("φ", f"Dirichlet({shares})", "no block has a head start"),
         ]
 
@@ -198,11 +206,14 @@ class Mixed:
     scale: OutcomeScale = AS_GIVEN
     """That of the outcomes."""
     tabulate: Callable[[pd.DataFrame, pd.DataFrame | None], pd.DataFrame] = keep_rows
-    """Outcomes of rows, a row each, its name the index; of rows to predict, given the rows of the fit."""
+    """Outcomes of rows, a row each, its name the index; of rows to predict, given the rows of the
+    fit."""
     rowwise: bool = True
-    """Whether every row is an outcome; else those to predict are one for each combination of levels."""
+    """Whether every row is an outcome; else those to predict are one for each combination of
+    levels."""
     labels: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    """Quantities that are arrays: the kind whose levels their elements are of, or the names of these."""
+    """Quantities that are arrays: the kind whose levels their elements are of, or the names of
+    these."""
     regress: Callable[[MixedDesign], Regressors | None] = lambda design: None
     """What residuals are looked at against."""
     engine: Callable[[MixedDesign], Gaussian | Sampled] = lambda design: design.gaussian
@@ -212,9 +223,16 @@ class Mixed:
         """The model of these rows."""
         return self.arrange(self.tabulate(rows, None), rows, None)
 
-    def arrange(self, table: pd.DataFrame, rows: pd.DataFrame, fit: MixedDesign | None) -> MixedDesign:
-        """The model of outcomes; with a fit, which has other rows, in its units and after its levels."""
-        units = fit.units if fit else {each.column: measure_unit(table, each) for each in self.fixed if each.column}
+    def arrange(
+        self, table: pd.DataFrame, rows: pd.DataFrame, fit: MixedDesign | None
+    ) -> MixedDesign:
+        """The model of outcomes; with a fit, which has other rows, in its units and after its
+        levels."""
+        units = (
+            fit.units
+            if fit
+            else {each.column: measure_unit(table, each) for each in self.fixed if each.column}
+        )
         arranged = {
             kind.block: kind.arrange(table, fit.effects[kind.block] if fit else None)
             for kind in self.kinds
@@ -222,15 +240,22 @@ class Mixed:
         }
         effects = {name: each for name, each in arranged.items() if each is not None}
         gaussian = self.assemble(table, units, effects)
-        labels = {name: effects[each].names for name, each in self.labels.items() if each in effects}
+        labels = {
+            name: effects[each].names for name, each in self.labels.items() if each in effects
+        }
         design = MixedDesign(
             model=gaussian,
             outcomes=tuple(table.index),
-            labels=labels | {name: each for name, each in self.labels.items() if isinstance(each, tuple)},
+            labels=labels
+            | {name: each for name, each in self.labels.items() if isinstance(each, tuple)},
             by_row=self.rowwise,
             scale=self.scale,
             groups=tuple(dict.fromkeys(column for kind in self.kinds for column in kind.groups)),
-            covariates=tuple(dict.fromkeys([*self.covariates, *(x for kind in self.kinds for x in kind.covariates)])),
+            covariates=tuple(
+                dict.fromkeys(
+                    [*self.covariates, *(x for kind in self.kinds for x in kind.covariates)]
+                )
+            ),
             mixed=self,
             gaussian=gaussian,
             units=units,
@@ -242,12 +267,19 @@ class Mixed:
         return replace(design, model=self.engine(design), regressors=self.regress(design))
 
     def assemble(
-        self, table: pd.DataFrame, units: Mapping[str, tuple[float, float]], effects: Mapping[str, Effects]
+        self,
+        table: pd.DataFrame,
+        units: Mapping[str, tuple[float, float]],
+        effects: Mapping[str, Effects],
     ) -> Gaussian:
         """The Gaussian model of outcomes with these effects."""
         scales = {kind.block: kind.scale for kind in self.kinds}
         prior = HalfNormals((*(scales[name] for name in effects), self.rest.scale))
-        freedom = read_numbers(table, self.rest.freedom) if self.rest.freedom in table else np.full(len(table), np.inf)
+        freedom = (
+            read_numbers(table, self.rest.freedom)
+            if self.rest.freedom in table
+            else np.full(len(table), np.inf)
+        )
         return Gaussian(
             y=read_numbers(table, self.outcome),
             X=np.column_stack([read_column(table, each, units) for each in self.fixed]),
@@ -272,7 +304,9 @@ class Mixed:
 
     def replace_kind(self, kind: Kind) -> Mixed:
         """Another kind in the place of that of its name."""
-        return replace(self, kinds=tuple(kind if each.block == kind.block else each for each in self.kinds))
+        return replace(
+            self, kinds=tuple(kind if each.block == kind.block else each for each in self.kinds)
+        )
 
     def drop_errors(self) -> Mixed:
         """Outcomes taken as exact."""
@@ -291,13 +325,18 @@ class Mixed:
         total = f"{self.left} = {' + '.join(parts)}"
         if self.whole:
             return total, SHARED
-        spreads = [f"{re.split('[ (]', each.effect)[0]} ~ N(0, {each.symbol}²)" for each in self.kinds]
+        spreads = [
+            f"{re.split('[ (]', each.effect)[0]} ~ N(0, {each.symbol}²)" for each in self.kinds
+        ]
         error = f" + {self.rest.error_symbol}²" if self.rest.error else ""
-        return total, ",  ".join([*spreads, f"{self.rest.effect} ~ N(0, {self.rest.symbol}²{error})"])
+        return total, ",  ".join(
+            [*spreads, f"{self.rest.effect} ~ N(0, {self.rest.symbol}²{error})"]
+        )
 
     @property
     def priors(self) -> tuple[Prior, ...]:
-        """Of every coefficient and spread, as drawn, with its reason; those that are alike in one line."""
+        """Of every coefficient and spread, as drawn, with its reason; those that are alike in one
+        line."""
         lines = [(each.symbol, f"N(0, {each.sd:.3g}²)", each.why) for each in self.fixed]
         if self.whole:
             lines += self.whole.state_priors(len(self.kinds) + 1)
@@ -336,7 +375,11 @@ class MixedDesign(Design):
 
     def sort_combinations(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The first row of every combination of levels, those of the fit first."""
-        names = {column: self.effects[kind.block].names for kind in self.mixed.kinds for column in kind.groups}
+        names = {
+            column: self.effects[kind.block].names
+            for kind in self.mixed.kinds
+            for column in kind.groups
+        }
         codes = [numbered(rows[column], levels)[1] for column, levels in names.items()]
         return rows.iloc[np.lexsort(codes[::-1])].drop_duplicates(list(names))
 
@@ -381,7 +424,9 @@ def measure_unit(table: pd.DataFrame, fixed: Fixed) -> tuple[float, float]:
     return float(x.mean()), float(x.std())
 
 
-def read_column(table: pd.DataFrame, fixed: Fixed, units: Mapping[str, tuple[float, float]]) -> Array:
+def read_column(
+    table: pd.DataFrame, fixed: Fixed, units: Mapping[str, tuple[float, float]]
+) -> Array:
     """What a coefficient multiplies: a covariate in its unit, or ones."""
     if not fixed.column:
         return np.ones(len(table))
@@ -406,10 +451,14 @@ def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}) -> Law
 
 
 def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]) -> Law:
-    """A law with design, equations and priors of a declaration, before its own; others are its alternatives."""
+    """A law with design, equations and priors of a declaration, before its own; others are its
+    alternatives."""
     stated = {
         name: replace(
-            law, of=each.design_rows, equations=(*each.equations, *law.equations), priors=(*each.priors, *law.priors)
+            law,
+            of=each.design_rows,
+            equations=(*each.equations, *law.equations),
+            priors=(*each.priors, *law.priors),
         )
         for name, each in {"": declared, **others}.items()
     }
@@ -417,8 +466,10 @@ def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]
 
 
 def name_draws(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    """Coefficients and standard deviations that are quantities, by their names; that of what is left first of these."""
-    mixed, scales = design.mixed, [*design.effects, ""]
+    """Coefficients and standard deviations that are quantities, by their names; that of what is
+    left first of these."""
+    mixed = design.mixed
+    scales = [*design.effects, ""]
     names = {"": mixed.rest.quantity} | {kind.block: kind.quantity for kind in mixed.kinds}
     drawn = {}
     for k, each in enumerate(mixed.fixed):

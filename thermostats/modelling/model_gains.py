@@ -1,7 +1,9 @@
-"""A frame as one row a model: the mean log gain, its spread over prompts and their number, or the error that is stated.
+"""A frame as one row a model: the mean log gain, its spread over prompts and their number, or the
+error that is stated.
 
-Rows of the frame are one per model and prompt (`prompt_id`), or one per model: a lone gain, or an average with its
-standard deviation. How a law takes the error from the spread is its own affair: as known, or as an estimate itself.
+Rows of the frame are one per model and prompt (`prompt_id`), or one per model: a lone gain, or an
+average with its standard deviation. How a law takes the error from the spread is its own affair: as
+known, or as an estimate itself.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ OF_MEAN = "of_mean"
 
 @dataclass(frozen=True, kw_only=True)
 class ModelGains:
-    """One row per model: its facts, `log_gain` (natural), `error` (its standard error); and what is odd about them."""
+    """One row per model: its facts, `log_gain` (natural), `error` (its standard error); and what is
+    odd about them."""
 
     table: pd.DataFrame
     estimand: str
@@ -47,7 +50,8 @@ class ModelGains:
 
 
 ErrorModel = Callable[[pd.DataFrame, list[str]], pd.DataFrame]
-"""From log_gain, sd, n_prompts and `OF_MEAN` of every model, its `error`; what is odd goes to the list."""
+"""From log_gain, sd, n_prompts and `OF_MEAN` of every model, its `error`; what is odd goes to the
+list."""
 
 
 def model_gains(
@@ -63,18 +67,22 @@ def model_gains(
     se: str | float | None = None,
     preference: Preference | None = None,
 ) -> ModelGains:
-    """ȳ_i, the mean log gain of model i over its prompts, and its standard error: one row a model, in order of names.
+    """ȳ_i, the mean log gain of model i over its prompts, and its standard error: one row a model,
+    in order of names.
 
-    `outcome`: column of the gain, with `<outcome>_sd` (over prompts, divisor n − 1) and `n_prompts` where it is an
-    average, of which `<outcome>_geometric` is the geometric mean where that is known. `names`, `quantities`: columns of
-    labels and of numbers that every model has one of (`positive`: above 0); `optional`: columns that stay where no
-    model has two values. `se`: standard error of the gain as given, a column or a number, in place of spreads; by the
-    delta method that of ȳ_i is se/gain. `errors`: `known_errors` or `moderated_errors`. `preference`: which of several
-    of a model counts; without it a model stands in one row, or in one per prompt. Rows without a gain, and models whose
-    gain is pinned near 1 by their norm (`comparable` false), are left out with a warning.
+    `outcome`: column of the gain, with `<outcome>_sd` (over prompts, divisor n − 1) and `n_prompts`
+    where it is an average, of which `<outcome>_geometric` is the geometric mean where that is
+    known. `names`, `quantities`: columns of labels and of numbers that every model has one of
+    (`positive`: above 0); `optional`: columns that stay where no model has two values. `se`:
+    standard error of the gain as given, a column or a number, in place of spreads; by the delta
+    method that of ȳ_i is se/gain. `errors`: `known_errors` or `moderated_errors`. `preference`:
+    which of several of a model counts; without it a model stands in one row, or in one per prompt.
+    Rows without a gain, and models whose gain is pinned near 1 by their norm (`comparable` false),
+    are left out with a warning.
 
-    Raises UsageError for missing columns, gains that are not positive and finite, a model with two labs or geometries,
-    missing labels and numbers, a prompt twice in one model, and averages next to other rows of their model.
+    Raises UsageError for missing columns, gains that are not positive and finite, a model with two
+    labs or geometries, missing labels and numbers, a prompt twice in one model, and averages next
+    to other rows of their model.
     """
     columns_of(table, "model_id", *names, *quantities, outcome)
     if preference is not None:
@@ -85,14 +93,19 @@ def model_gains(
     facts = _facts(rows, names, quantities, positive=positive)
     if _column(rows, "prompt_set", "").nunique(dropna=False) > 1:
         warnings.append(
-            "models were measured on different prompt sets: differences between sets are part of the models'"
+            "models were measured on different prompt sets: differences between sets are part of "
+            "the models'"
         )
     if se is None:
         means = errors(_means(rows, outcome).loc[facts.index], warnings).drop(columns=OF_MEAN)
     else:
         means = _stated(rows, outcome, se, warnings)
     warnings += errors_not_read(table, outcome, se, f"{outcome}_sd", "n_prompts")
-    stay = {name: values for name in optional if name not in facts and (values := _of_models(rows, name)) is not None}
+    stay = {
+        name: values
+        for name in optional
+        if name not in facts and (values := _of_models(rows, name)) is not None
+    }
     return ModelGains(
         table=facts.join(means).assign(**stay).reset_index(),
         estimand=at_position(estimand, rows),
@@ -102,24 +115,31 @@ def model_gains(
 
 
 def known_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
-    """The error of a mean, sd/√n, as if it were known; a model without one has the largest of the others."""
+    """The error of a mean, sd/√n, as if it were known; a model without one has the largest of the
+    others."""
     with np.errstate(divide="ignore", invalid="ignore"):
         errors = means["sd"] / np.sqrt(means["n_prompts"])
     unknown = ~np.isfinite(errors)
     if unknown.all():
         warnings.append("no model's spread over prompts is known: gains are taken as exact")
     elif unknown.any():
-        warnings.append("error unknown, so the largest of the others is used: " + named(means.index[unknown]))
-    return means.assign(error=errors.where(~unknown, 0.0 if unknown.all() else errors[~unknown].max()))
+        warnings.append(
+            "error unknown, so the largest of the others is used: " + named(means.index[unknown])
+        )
+    return means.assign(
+        error=errors.where(~unknown, 0.0 if unknown.all() else errors[~unknown].max())
+    )
 
 
 def moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
-    """The error of a mean with its degrees of freedom (`freedom`), spreads being estimates themselves (`moderated`).
+    """The error of a mean with its degrees of freedom (`freedom`), spreads being estimates
+    themselves (`moderated`).
 
-    The log gain of an average is log m − (s/m)²/2, to second order the mean of log gains. Raises UsageError for an
-    average that states a spread of 0 or no number of prompts.
+    The log gain of an average is log m − (s/m)²/2, to second order the mean of log gains. Raises
+    UsageError for an average that states a spread of 0 or no number of prompts.
     """
-    sd, n = means["sd"], means["n_prompts"]
+    sd = means["sd"]
+    n = means["n_prompts"]
     if (bad := sd.notna() & (~(n >= 2) | (means[OF_MEAN] & (sd <= 0)))).any():
         raise UsageError(
             "an average without its spread or number of prompts",
@@ -128,23 +148,32 @@ def moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
         )
     if alone := int(sd.isna().sum()):
         warnings.append(
-            "every model has a single row: variation between models and between prompts cannot be separated"
+            "every model has a single row: variation between models and between prompts cannot be "
+            "separated"
             if alone == len(means)
-            else f"{alone} models have a single row: their spread over prompts is that of the others"
+            else f"{alone} models have a single row: their spread over prompts is that of the "
+            f"others"
         )
-    n, sd = n.where(sd.notna(), 1), sd.fillna(0.0)
+    n = n.where(sd.notna(), 1)
+    sd = sd.fillna(0.0)
     error, freedom = moderated(sd.to_numpy(), n.to_numpy(np.float64))
     logs = means["log_gain"].where(~means[OF_MEAN], means["log_gain"] - np.square(sd) / 2)
     return means.assign(log_gain=logs, sd=sd, n_prompts=n, error=error, freedom=freedom)
 
 
 def with_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[str]]:
-    """Rows that have a gain and may be compared, and who is left out; UsageError for a gain that has no logarithm."""
+    """Rows that have a gain and may be compared, and who is left out; UsageError for a gain that
+    has no logarithm."""
     rows = table.dropna(subset=outcome)
     warnings = models_missing(table["model_id"].dropna(), rows["model_id"], f"no {outcome}")
-    prompts = table[outcome].isna() & _prompts(table).ne("") & table["model_id"].isin(rows["model_id"])
+    prompts = (
+        table[outcome].isna() & _prompts(table).ne("") & table["model_id"].isin(rows["model_id"])
+    )
     if partly := int(prompts.sum()):
-        warnings.append(f"{partly} of {len(table)} rows have no {outcome} and are left out; their models have others")
+        warnings.append(
+            f"{partly} of {len(table)} rows have no {outcome} and are left out; their models have "
+            f"others"
+        )
     rows, pinned = comparable_only(rows)
     if rows.empty:
         got = "; ".join([f"{len(table)} rows", *pinned])
@@ -165,7 +194,9 @@ def with_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[st
     return rows.reset_index(drop=True), warnings + pinned
 
 
-def _facts(rows: pd.DataFrame, names: Sequence[str], quantities: Sequence[str], *, positive: bool) -> pd.DataFrame:
+def _facts(
+    rows: pd.DataFrame, names: Sequence[str], quantities: Sequence[str], *, positive: bool
+) -> pd.DataFrame:
     """Labels and numbers of every model."""
     facts = rows[["model_id", *names, *quantities]].drop_duplicates()
     for column in names:
@@ -173,7 +204,9 @@ def _facts(rows: pd.DataFrame, names: Sequence[str], quantities: Sequence[str], 
     twice = facts["model_id"].duplicated()
     if twice.any():
         raise UsageError(
-            "a model has two labs or two geometries", got=facts["model_id"][twice].iloc[0], allowed="one row of facts"
+            "a model has two labs or two geometries",
+            got=facts["model_id"][twice].iloc[0],
+            allowed="one row of facts",
         )
     for column in quantities:
         values = facts[column].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -194,22 +227,31 @@ def _of_models(rows: pd.DataFrame, name: str) -> pd.Series | None:
     if name not in rows:
         return None
     stated = rows[["model_id", name]].replace("", None).dropna().drop_duplicates()
-    return None if stated.empty or stated["model_id"].duplicated().any() else stated.set_index("model_id")[name]
+    return (
+        None
+        if stated.empty or stated["model_id"].duplicated().any()
+        else stated.set_index("model_id")[name]
+    )
 
 
 def _stated(rows: pd.DataFrame, outcome: str, se: str | float, warnings: list[str]) -> pd.DataFrame:
-    """Log gain of every model with the error that is stated; its degrees of freedom are infinite."""
+    """Log gain of every model with the error that is stated; its degrees of freedom are
+    infinite."""
     units_once(rows, ["model_id"])
     gain = rows[outcome].to_numpy(dtype=np.float64)
     error, words = errors_of_logs(rows, se, outcome, gain)
     warnings.append(words)
-    return pd.DataFrame({"log_gain": np.log(gain), "error": error, "freedom": np.inf}, index=rows["model_id"])
+    return pd.DataFrame(
+        {"log_gain": np.log(gain), "error": error, "freedom": np.inf}, index=rows["model_id"]
+    )
 
 
 def _means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
-    """Mean log gain of every model, its standard deviation over prompts and their number; NaN where not known."""
+    """Mean log gain of every model, its standard deviation over prompts and their number; NaN where
+    not known."""
     sd, geometric, n = (
-        _column(rows, name, np.nan).astype("float64") for name in (f"{outcome}_sd", f"{outcome}_geometric", "n_prompts")
+        _column(rows, name, np.nan).astype("float64")
+        for name in (f"{outcome}_sd", f"{outcome}_geometric", "n_prompts")
     )
     rows = rows.assign(prompt_id=_prompts(rows))
     averaged = (rows["prompt_id"] == "") & (sd.notna() | ~rows["model_id"].duplicated(keep=False))
@@ -218,9 +260,16 @@ def _means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     logs = np.log(gain[~averaged]).groupby(rows["model_id"][~averaged])
     stated = np.log(geometric.where(geometric > 0))
     of_rows = pd.DataFrame(
-        {"log_gain": stated.fillna(np.log(gain)), "sd": sd / gain, "n_prompts": n, OF_MEAN: sd.notna() & stated.isna()}
+        {
+            "log_gain": stated.fillna(np.log(gain)),
+            "sd": sd / gain,
+            "n_prompts": n,
+            OF_MEAN: sd.notna() & stated.isna(),
+        }
     )
-    of_prompts = pd.DataFrame({"log_gain": logs.mean(), "sd": logs.std(), "n_prompts": logs.size(), OF_MEAN: False})
+    of_prompts = pd.DataFrame(
+        {"log_gain": logs.mean(), "sd": logs.std(), "n_prompts": logs.size(), OF_MEAN: False}
+    )
     of_models = of_rows[averaged].set_index(rows.loc[averaged, "model_id"])
     return pd.concat([part for part in (of_prompts, of_models) if len(part)])
 
@@ -257,14 +306,16 @@ def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
 
 @dataclass(frozen=True, kw_only=True)
 class Preference:
-    """Which of several measurements of a model counts, in rows of `features` or one's own: that with most prompts."""
+    """Which of several measurements of a model counts, in rows of `features` or one's own: that
+    with most prompts."""
 
     source: str | Sequence[str] | None = None
     """Files to take, in order of preference; all but the controlled study by default."""
     error_from: str | None = None
     """The gain whose relative spread stands in where that of the outcome is not known."""
     prompt_counts: Mapping[str, int] | None = None
-    """Prompts of each prompt set, for averages without a number of prompts, whose spreads have the divisor n."""
+    """Prompts of each prompt set, for averages without a number of prompts, whose spreads have the
+    divisor n."""
 
     @property
     def files(self) -> Sequence[str] | None:
@@ -279,10 +330,13 @@ class Preference:
         return of_sources(table, outcome, self.files, table[outcome].notna())
 
     def one_each(self, rows: pd.DataFrame, outcome: str, warnings: list[str]) -> pd.DataFrame:
-        """The measurement of every model that counts, its spread with the divisor n − 1; rows by prompt as they are."""
+        """The measurement of every model that counts, its spread with the divisor n − 1; rows by
+        prompt as they are."""
         if _prompts(rows).ne("").any():
             return rows
-        sizes = _column(rows, "prompt_set", "").map(dict(self.prompt_counts or {})).astype("float64")
+        sizes = (
+            _column(rows, "prompt_set", "").map(dict(self.prompt_counts or {})).astype("float64")
+        )
         n = _spreads(rows, outcome, sizes)["n"].fillna(0.0)
         rows = one_of_several(rows.assign(n_prompts=n, in_set=sizes), self.files, warnings)
         warnings += fewer_prompts(rows, outcome, rows["in_set"])
@@ -293,20 +347,30 @@ class Preference:
             stands = spreads["error"].isna() & other["error"].notna()
             spreads = spreads.where(~stands, other)
             if stands.any():
-                words = f"error of {self.error_from} stands in for that of {outcome} in {int(stands.sum())} models"
+                words = (
+                    f"error of {self.error_from} stands in for that of {outcome} in "
+                    f"{int(stands.sum())} models"
+                )
                 warnings.append(words)
         sd = spreads["relative"] * rows[outcome].astype("float64")
-        return rows.assign(**{f"{outcome}_sd": sd, "n_prompts": spreads["n"]}).drop(columns="in_set")
+        return rows.assign(**{f"{outcome}_sd": sd, "n_prompts": spreads["n"]}).drop(
+            columns="in_set"
+        )
 
 
 def _spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.DataFrame:
-    """Of a gain sd/g with the divisor n − 1 (`relative`), n, and `error`, sd/(g √n); NaN where not known.
+    """Of a gain sd/g with the divisor n − 1 (`relative`), n, and `error`, sd/(g √n); NaN where not
+    known.
 
     n is that of the gain, else that of the prompt set; in rows that say n of no gain, theirs.
     """
-    sd, counted = (_column(rows, f"{gain}_{what}", np.nan).astype("float64") for what in ("sd", "n"))
+    sd, counted = (
+        _column(rows, f"{gain}_{what}", np.nan).astype("float64") for what in ("sd", "n")
+    )
     counted = counted.where(counted > 0)
-    theirs = _column(rows, "n_prompts", np.nan).astype("float64") if f"{gain}_n" not in rows else counted
+    theirs = (
+        _column(rows, "n_prompts", np.nan).astype("float64") if f"{gain}_n" not in rows else counted
+    )
     n = counted.fillna(sizes).fillna(theirs)
     published = counted.isna() & sizes.notna()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -315,8 +379,11 @@ def _spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"relative": relative, "n": n, "error": error.where(np.isfinite(error))})
 
 
-def of_sources(table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series) -> pd.DataFrame:
-    """Rows of the sources asked for, all but the controlled study by default; UsageError where none is usable."""
+def of_sources(
+    table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series
+) -> pd.DataFrame:
+    """Rows of the sources asked for, all but the controlled study by default; UsageError where none
+    is usable."""
     chosen = table["source"].isin(files) if files is not None else table["source"] != NURSERY
     if not (chosen & usable).any():
         raise UsageError(
@@ -329,9 +396,14 @@ def of_sources(table: pd.DataFrame, estimand: str, files: Sequence[str] | None, 
 
 
 def one_of_several(
-    rows: pd.DataFrame, files: Sequence[str] | None, warnings: list[str], *, first: Sequence[str] = ()
+    rows: pd.DataFrame,
+    files: Sequence[str] | None,
+    warnings: list[str],
+    *,
+    first: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """As `one_row_a_model`, of several the first source by name; `warnings` names who had several."""
+    """As `one_row_a_model`, of several the first source by name; `warnings` names who had
+    several."""
     if twice := set(rows.loc[rows["model_id"].duplicated(), "model_id"]):
         warnings.append("measured more than once, so one row is used: " + named(twice))
     return one_row_a_model(rows, files, first=first, ties=["source"])
@@ -350,7 +422,8 @@ SAID = "left out"
 
 
 def said_of(rows: pd.DataFrame) -> tuple[str, ...]:
-    """What was left out before these rows were made, in words; nothing of rows that `gain_rows` did not make.
+    """What was left out before these rows were made, in words; nothing of rows that `gain_rows` did
+    not make.
 
     Selections and sorted copies keep it; tables put together from several do not.
     """
@@ -365,21 +438,25 @@ def gain_rows(
     incomparable: bool = False,
     position: str = LAST,
 ) -> pd.DataFrame:
-    """Rows for `fit_heritage` from the tables: base models, each from its run with the most prompts.
+    """Rows for `fit_heritage` from the tables: base models, each from its run with the most
+    prompts.
 
-    A model whose variant is not stated counts as a base model, unless it is of the controlled study.
+    A model whose variant is not stated counts as a base model, unless it is of the controlled
+    study.
 
-    A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and standard deviation over
-    prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd` (divisor n − 1) and `n_prompts`. `source`:
-    files or measurements to take, in order of preference; all by default. `position`: token of the gains.
-    Models whose gains are near 1 by construction are left out unless `incomparable`. `fit_heritage` warns of models
-    and prompts that are left out (`said_of`).
+    A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and
+    standard deviation over prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd`
+    (divisor n − 1) and `n_prompts`. `source`: files or measurements to take, in order of
+    preference; all by default. `position`: token of the gains. Models whose gains are near 1 by
+    construction are left out unless `incomparable`. `fit_heritage` warns of models and prompts that
+    are left out (`said_of`).
 
     Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
     loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}
     files = [source] if isinstance(source, str) else source
-    table, values = features(data, position=position), by_prompt(**loaded, position=position)
+    table = features(data, position=position)
+    values = by_prompt(**loaded, position=position)
     return chosen_rows(estimand, table, store.load("prompts", data), values, files, incomparable)
 
 
@@ -391,14 +468,22 @@ def chosen_rows(
     files: Sequence[str] | None = None,
     incomparable: bool = False,
 ) -> pd.DataFrame:
-    """Rows for `fit_heritage` from tables at hand: `features`, `prompts`, and gains by prompt as of `by_prompt`."""
+    """Rows for `fit_heritage` from tables at hand: `features`, `prompts`, and gains by prompt as of
+    `by_prompt`."""
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
-    unstated = (table["variant"] == "") & (table["source"] != NURSERY)  # there: unfinished, or trained on
+    unstated = (table["variant"] == "") & (
+        table["source"] != NURSERY
+    )  # there: unfinished, or trained on
     table = table.assign(variant=table["variant"].mask(unstated, "base"))
-    fit_for_it = (table["variant"] == "base") & table[estimand].notna() & (table["comparable"] | incomparable)
+    fit_for_it = (
+        (table["variant"] == "base")
+        & table[estimand].notna()
+        & (table["comparable"] | incomparable)
+    )
     in_question = of_sources(table, estimand, files, fit_for_it)
-    rows, sizes = in_question[fit_for_it[in_question.index]], prompts.groupby("prompt_set").size()
+    rows = in_question[fit_for_it[in_question.index]]
+    sizes = prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
     base = in_question[in_question["variant"] == "base"]
@@ -406,7 +491,9 @@ def chosen_rows(
     notes = models_missing(base["model_id"], with_gain["model_id"], f"no {estimand}")
     if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
         notes.append("left out, since normalised after the sum: " + named(pinned))
-    if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(base["model_id"]):
+    if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(
+        base["model_id"]
+    ):
         notes.append("left out, not a base model: " + named(tuned))
     rows = one_of_several(rows, files, notes, first=["each"])
     each = rows[rows["each"]]
@@ -416,14 +503,21 @@ def chosen_rows(
     averaged = rows[~rows["each"]]
     n = averaged["n_prompts"].astype("float64")
     means = averaged[shared].assign(
-        prompt_id="", category="", gain=averaged[estimand], gain_sd=averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1))
+        prompt_id="",
+        category="",
+        gain=averaged[estimand],
+        gain_sd=averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1)),
     )
     values = values[(values["gain"] == estimand) & (values["prompt_id"] != "")]
     single = rows.loc[rows["each"], ["run_id", *shared]].merge(
         values[["run_id", "prompt_id", "value"]].rename(columns={"value": "gain"}), on="run_id"
     )
-    single = single.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left")
-    both = pd.concat([part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True)
+    single = single.merge(
+        prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left"
+    )
+    both = pd.concat(
+        [part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True
+    )
     ordered = both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     ordered.attrs[SAID] = tuple(notes)
     return ordered

@@ -1,6 +1,8 @@
-"""log(tuned/base)_jp ~ t₄(δ_j + γ_j (log base_jp − μ_j), r_j), δ_j ~ N(Δ, s_δ²): does tuning move the gain past 1?
+"""log(tuned/base)_jp ~ t₄(δ_j + γ_j (log base_jp − μ_j), r_j), δ_j ~ N(Δ, s_δ²): does tuning move
+the gain past 1?
 
-Pairs j of a base model and the model tuned from it, one population of pairs, with the prompts p that both answered.
+Pairs j of a base model and the model tuned from it, one population of pairs, with the prompts p
+that both answered.
 """
 
 from __future__ import annotations
@@ -20,12 +22,36 @@ from scipy.stats import t as student
 
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
-from thermostats.modelling.columns import at_position, columns_of, is_constant, labels, named, needing, numbers
-from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statement, Statistic, equal_tailed
+from thermostats.modelling.columns import (
+    at_position,
+    columns_of,
+    is_constant,
+    labels,
+    named,
+    needing,
+    numbers,
+)
+from thermostats.modelling.draws import (
+    SEED,
+    Array,
+    Quantities,
+    Settings,
+    Statement,
+    Statistic,
+    equal_tailed,
+)
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.importance import moderated
 from thermostats.modelling.laws import LOG, Law, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
 from thermostats.modelling.populations import one_row_a_prompt, sources_of
 from thermostats.next_steps import command
 from thermostats.plots.general import log_axis
@@ -42,23 +68,29 @@ ROUNDING = 1e-12
 def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.DataFrame, list[str]]:
     """One row per pair and shared prompt, from one row per model and prompt; and what was left out.
 
-    Columns taken: model_id, heritage, family, variant, parent, prompt_id, value (the gain). Given: pair (its name),
-    base_id, tuned_id, related (tuned from this base), heritage, prompt_id, base (log gain of the base), change
-    (log(tuned/base)). A tuned model goes with its parent; without one in the table it goes with the only base of its
-    family, and is left out with a warning where `only_related`; so are bases that nothing was tuned from, and prompts
-    that one model of a pair did not answer.
+    Columns taken: model_id, heritage, family, variant, parent, prompt_id, value (the gain). Given:
+    pair (its name), base_id, tuned_id, related (tuned from this base), heritage, prompt_id, base
+    (log gain of the base), change (log(tuned/base)). A tuned model goes with its parent; without
+    one in the table it goes with the only base of its family, and is left out with a warning where
+    `only_related`; so are bases that nothing was tuned from, and prompts that one model of a pair
+    did not answer.
 
-    Raises UsageError for gains that are missing, infinite or not above 0, a prompt twice, a missing lab, no pair, fewer
-    than 3 prompts of a pair, and a pair in which one gain is constant or follows from the other exactly.
+    Raises UsageError for gains that are missing, infinite or not above 0, a prompt twice, a missing
+    lab, no pair, fewer than 3 prompts of a pair, and a pair in which one gain is constant or
+    follows from the other exactly.
     """
     columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
-    gains = table.reset_index(drop=True).assign(value=numbers(table["value"], "value", positive=True))
+    gains = table.reset_index(drop=True).assign(
+        value=numbers(table["value"], "value", positive=True)
+    )
     one_row_a_prompt(gains)
     labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
     bases = models[models["variant"] == "base"]
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
-    pairs, warnings, unshared = [], list[str](), list[str]()
+    pairs = []
+    warnings = list[str]()
+    unshared = list[str]()
     for tuned, row in models[models["variant"] != "base"].sort_index().iterrows():
         family = bases.index[bases["family"] == row["family"]]
         related = row["parent"] in bases.index
@@ -73,8 +105,18 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.Data
         name = f"{base} → {tuned}"
         if len(shared) < len(both):
             unshared.append(f"{len(both) - len(shared)} of {len(both)} in {name}")
-        facts = {"pair": name, "base_id": base, "tuned_id": tuned, "related": related, "heritage": row["heritage"]}
-        gain = {"prompt_id": shared.index, "base": shared[base], "change": shared[tuned] - shared[base]}
+        facts = {
+            "pair": name,
+            "base_id": base,
+            "tuned_id": tuned,
+            "related": related,
+            "heritage": row["heritage"],
+        }
+        gain = {
+            "prompt_id": shared.index,
+            "base": shared[base],
+            "change": shared[tuned] - shared[base],
+        }
         pairs.append(pd.DataFrame({**facts, **gain}).reset_index(drop=True))
     if not pairs:
         raise UsageError(
@@ -87,14 +129,19 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.Data
 
 
 def _shared(both: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Prompts that both models answered, their changes with spread beyond what the base tells: else no scale exists."""
+    """Prompts that both models answered, their changes with spread beyond what the base tells: else
+    no scale exists."""
     shared = both.dropna()
     if len(shared) < LEAST:
-        raise UsageError("too few shared prompts", where=where, got=len(shared), allowed=f"at least {LEAST}")
+        raise UsageError(
+            "too few shared prompts", where=where, got=len(shared), allowed=f"at least {LEAST}"
+        )
     base, tuned = shared.to_numpy(dtype=np.float64).T
     X = np.column_stack([np.ones(base.size), base])
     rest: Array = tuned - base - X @ np.linalg.lstsq(X, tuned - base, rcond=None)[0]
-    if is_constant(base) or np.abs(rest).max() <= ROUNDING * max(np.abs(shared.to_numpy()).max(), 1e-300):
+    if is_constant(base) or np.abs(rest).max() <= ROUNDING * max(
+        np.abs(shared.to_numpy()).max(), 1e-300
+    ):
         raise UsageError(
             "one gain of a pair is constant, or follows from the other exactly",
             where=where,
@@ -106,14 +153,16 @@ def _shared(both: pd.DataFrame, where: str) -> pd.DataFrame:
 
 def _warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) -> list[str]:
     pairs = rows.drop_duplicates("pair")
-    alone, several = bases - set(pairs["base_id"]), set(pairs.loc[pairs["base_id"].duplicated(), "base_id"])
+    alone = bases - set(pairs["base_id"])
+    several = set(pairs.loc[pairs["base_id"].duplicated(), "base_id"])
     words = {
-        "prompts that one model of a pair did not answer, left out: " + named(unshared): bool(unshared),
+        "prompts that one model of a pair did not answer, left out: " + named(unshared): bool(
+            unshared
+        ),
         "left out, since no model tuned from it is in the table: " + named(alone): bool(alone),
         "base of several pairs, which are counted as independent: " + named(several): bool(several),
-        f"all pairs are of {pairs['heritage'].iloc[0]}: what tuning does in other labs is not observed": (
-            len(pairs) > 1 and pairs["heritage"].nunique() == 1
-        ),
+        f"all pairs are of {pairs['heritage'].iloc[0]}: what tuning does in other labs is not "
+        f"observed": (len(pairs) > 1 and pairs["heritage"].nunique() == 1),
     }
     return [line for line, holds in words.items() if holds]
 
@@ -126,7 +175,8 @@ OF_PRIOR = 20_000
 """Draws from the prior of pairs not seen."""
 FEW = 10
 SIDES = (0.1, 0.25, 0.5)
-"""Shares of pairs that change sides, for which it is said how likely these pairs were to show one."""
+"""Shares of pairs that change sides, for which it is said how likely these pairs were to show
+one."""
 REST = 0.01
 """Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
 
@@ -139,18 +189,21 @@ def fit_invariance(
     only_related: bool = True,
     margin: float = MARGIN,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²): change of the gain by tuning.
+    """b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²): change of the
+    gain by tuning.
 
-    A pair has two outcomes: its base's mean log gain, and its mean change less what the base's prompts tell of it, with
-    standard errors over prompts that are uncertain themselves. δ_j ~ N(Δ, s_δ²), μ_j ~ N(m, s_μ²). `table`: one row per
-    model and prompt, as `pairs_of` takes it; `estimand` names the gain in `value`. Quantities:
-    ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables:
-    `pairs` (levels, ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
-    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base that dampens, that expands,
-    that is near 1; from the prior alone with it), `shown` (what so many pairs can show: the chance of one that changes
-    sides, were a share of them to do so, and the bound on that share had none).
+    A pair has two outcomes: its base's mean log gain, and its mean change less what the base's
+    prompts tell of it, with standard errors over prompts that are uncertain themselves. δ_j ~ N(Δ,
+    s_δ²), μ_j ~ N(m, s_μ²). `table`: one row per model and prompt, as `pairs_of` takes it;
+    `estimand` names the gain in `value`. Quantities: ratio (by pair), ratio_of_all (exp Δ),
+    shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables: `pairs` (levels,
+    ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
+    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base that
+    dampens, that expands, that is near 1; from the prior alone with it), `shown` (what so many
+    pairs can show: the chance of one that changes sides, were a share of them to do so, and the
+    bound on that share had none).
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
@@ -167,18 +220,28 @@ def fit_invariance(
     )
 
 
-def checked_pairs(table: pd.DataFrame, margin: float, *, only_related: bool) -> tuple[pd.DataFrame, list[str]]:
+def checked_pairs(
+    table: pd.DataFrame, margin: float, *, only_related: bool
+) -> tuple[pd.DataFrame, list[str]]:
     """Rows of `pairs_of` and warnings about them; raises as `fit_invariance`."""
     if not (math.isfinite(margin) and margin > 1):
-        raise UsageError("an equivalence margin is a ratio", where="margin", got=margin, allowed="above 1, such as 1.1")
+        raise UsageError(
+            "an equivalence margin is a ratio",
+            where="margin",
+            got=margin,
+            allowed="above 1, such as 1.1",
+        )
     rows, warnings = pairs_of(table, only_related=only_related)
     return rows, [*warnings, *_warnings_of_pairs(rows)]
 
 
 def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
-    """By pair means of bases, and of changes less what the base tells, with errors and their freedom; slopes."""
-    pair, logs = rows["pair"].astype(str), rows[["base", "change"]].astype("float64")
-    n, mean = logs.groupby(pair).size().to_numpy(np.float64), logs.groupby(pair).mean()
+    """By pair means of bases, and of changes less what the base tells, with errors and their
+    freedom; slopes."""
+    pair = rows["pair"].astype(str)
+    logs = rows[["base", "change"]].astype("float64")
+    n = logs.groupby(pair).size().to_numpy(np.float64)
+    mean = logs.groupby(pair).mean()
     off = logs - mean.loc[pair].to_numpy()
     squares = (off["base"] ** 2).groupby(pair).sum()
     slope = (off["base"] * off["change"]).groupby(pair).sum() / squares
@@ -199,12 +262,14 @@ def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame:
-    """Two outcomes a pair, bases first: how far each is its level, and its change; pairs to predict have no more."""
+    """Two outcomes a pair, bases first: how far each is its level, and its change; pairs to predict
+    have no more."""
     if fit is None:
         pairs = average_pairs(rows)
     else:
         pairs = pd.DataFrame({"slope": 0.0}, index=pd.unique(rows["pair"].astype(str)))
-    level, change = np.ones(len(pairs)), np.zeros(len(pairs))
+    level = np.ones(len(pairs))
+    change = np.zeros(len(pairs))
     table = pd.DataFrame(
         {
             "pair": [*pairs.index, *pairs.index],
@@ -227,7 +292,9 @@ PAIRS = Mixed(
     left="y_jk",
     fixed=(
         Fixed(column="level", sd=SHARE, symbol="m", why=MEANS, term="l_jk", quantity="level_mean"),
-        Fixed(column="change", sd=SHARE, symbol="Δ", why=MEANS, term="c_jk", quantity="change_mean"),
+        Fixed(
+            column="change", sd=SHARE, symbol="Δ", why=MEANS, term="c_jk", quantity="change_mean"
+        ),
     ),
     kinds=(
         Levels(
@@ -266,7 +333,8 @@ PAIRS = Mixed(
     labels={"ratio": "level"},
 )
 PARTS_OF_PAIRS = (
-    "y_j1: mean log gain of the base of pair j, l = 1, c = 0;  e_jk standard errors over prompts, estimated",
+    "y_j1: mean log gain of the base of pair j, l = 1, c = 0;  e_jk standard errors over prompts, "
+    "estimated",
     "y_j2: mean change less γ_j times the base's mean, l = −γ_j, c = 1;  γ_j by least squares",
 )
 
@@ -281,7 +349,11 @@ def state_pairs(margin: float) -> Law:
         statements=ask_pairs(margin),
         statistics=_statistics,
         equations=PARTS_OF_PAIRS,
-        tables={"pairs": partial(pairs_table, margin), "new_pair": new_pair, "shown": table_of_power},
+        tables={
+            "pairs": partial(pairs_table, margin),
+            "new_pair": new_pair,
+            "shown": table_of_power,
+        },
         figures={"fit": partial(figure_of_pairs, margin)},
         units=("heritage", "pair"),
     )
@@ -316,26 +388,30 @@ def _statistics(design: MixedDesign) -> dict[str, Statistic]:
 
     return {
         "largest mean change": lambda y: np.abs(change(y)).max(axis=-1),
-        "pairs that change sides": lambda y: ((y[..., :n] > 0) != (y[..., :n] + change(y) > 0)).mean(axis=-1),
+        "pairs that change sides": lambda y: (
+            (y[..., :n] > 0) != (y[..., :n] + change(y) > 0)
+        ).mean(axis=-1),
         "bases that dampen": lambda y: (y[..., :n] < 0).mean(axis=-1),
         "spread of bases": lambda y: y[..., :n].std(axis=-1),
     }
 
 
 def changes_sides(quantities: Quantities) -> NDArray[np.bool_]:
-    """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw × pair."""
+    """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw ×
+    pair."""
     return np.asarray((quantities["level"] > 0) != (quantities["level"] + quantities["change"] > 0))
 
 
 def _warnings_of_pairs(rows: pd.DataFrame) -> list[str]:
     means = rows.groupby("pair")["base"].mean()
     words = {
-        f"{len(means)} pairs: even if none of them had crossed 1, up to {_most_unseen(len(means)):.0%} of pairs still "
-        f"could (exact {options.level:.0%} bound); statements about a new pair rest on the priors of the spreads over "
+        f"{len(means)} pairs: even if none of them had crossed 1, up to "
+        f"{_most_unseen(len(means)):.0%} of pairs still "
+        f"could (exact {options.level:.0%} bound); statements about a new pair rest on the priors "
+        f"of the spreads over "
         "pairs": len(means) < FEW,
-        "no base model dampens, so whether tuning can turn a dampener into an expander was not observed": bool(
-            (means >= 0).all()
-        ),
+        "no base model dampens, so whether tuning can turn a dampener into an expander was not "
+        "observed": bool((means >= 0).all()),
     }
     return [line for line, holds in words.items() if holds]
 
@@ -349,20 +425,33 @@ def table_of_power(fit: Fit) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
     n = len(fit.design.labels["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
-    table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": _most_unseen(sizes)})
+    table = pd.DataFrame(
+        {"n_pairs": sizes, "here": sizes == n, "bound_had_none": _most_unseen(sizes)}
+    )
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
 
 
 def new_pair(fit: Fit) -> pd.DataFrame:
-    """P(sign changes) of a pair of the same population, by its base; from the posterior and from the prior alone."""
+    """P(sign changes) of a pair of the same population, by its base; from the posterior and from
+    the prior alone."""
     rng = np.random.default_rng(fit.seed)
-    means, spreads = rng.normal(0, SHARE, (2, OF_PRIOR)), np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
-    prior = {"level_mean": means[0], "change_mean": means[1], "level_sd": spreads[0], "shift_sd": spreads[1]}
-    stages = {"p_sign_changes": {name: fit.quantities[name].ravel() for name in prior}, "from_prior_alone": prior}
+    means = rng.normal(0, SHARE, (2, OF_PRIOR))
+    spreads = np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
+    prior = {
+        "level_mean": means[0],
+        "change_mean": means[1],
+        "level_sd": spreads[0],
+        "shift_sd": spreads[1],
+    }
+    stages = {
+        "p_sign_changes": {name: fit.quantities[name].ravel() for name in prior},
+        "from_prior_alone": prior,
+    }
     columns = {}
     for stage, draws in stages.items():
         level, change = (
-            rng.normal(draws[f"{name}_mean"], draws[sd]) for name, sd in (("level", "level_sd"), ("change", "shift_sd"))
+            rng.normal(draws[f"{name}_mean"], draws[sd])
+            for name, sd in (("level", "level_sd"), ("change", "shift_sd"))
         )
         crosses = pd.Series((level > 0) != (level + change > 0))
         kinds = {
@@ -393,7 +482,9 @@ def pairs_table(margin: float, fit: Fit) -> pd.DataFrame:
             "p_base_dampens": (level < 0).mean(axis=0),
         }
     )
-    sides = fit.rows.assign(crosses=(fit.rows["base"] > 0) != (fit.rows["base"] + fit.rows["change"] > 0))
+    sides = fit.rows.assign(
+        crosses=(fit.rows["base"] > 0) != (fit.rows["base"] + fit.rows["change"] > 0)
+    )
     by = sides.groupby("pair")
     observed = by.agg(
         heritage=("heritage", "first"),
@@ -406,7 +497,8 @@ def pairs_table(margin: float, fit: Fit) -> pd.DataFrame:
 
 
 def _tuned(pair: str) -> str:
-    """A pair by the short name of its tuned model, and of its base where that one's does not begin it."""
+    """A pair by the short name of its tuned model, and of its base where that one's does not begin
+    it."""
     base, _, tuned = (short_name(name) for name in pair.partition(" → "))
     return tuned if tuned.startswith(base) or not tuned else f"{base} → {tuned}"
 
@@ -438,27 +530,34 @@ def paired(
     data: str | Path | None = None,
     level: float | None = None,
 ) -> pd.DataFrame:
-    """d̄_l ± t_(n−1) s_l / √n of the differences d_lp = G_l^second(p) − G_l^first(p) over the n prompts p of both.
+    """d̄_l ± t_(n−1) s_l / √n of the differences d_lp = G_l^second(p) − G_l^first(p) over the n
+    prompts p of both.
 
-    One row a block: layer, n_prompts, first and second (means over those prompts), difference, sd, lower and upper (the
-    interval of Student's t, Biometrika 6, 1908, for the mean difference over prompts like these). Its attributes
-    (`attrs`) say of what it is; `thermostats.profile` draws it. Prompts are the same where their texts are, whatever
-    set they are of. first, second, quantity, position: as in `profile`. level: by default that of `options`.
+    One row a block: layer, n_prompts, first and second (means over those prompts), difference, sd,
+    lower and upper (the interval of Student's t, Biometrika 6, 1908, for the mean difference over
+    prompts like these). Its attributes (`attrs`) say of what it is; `thermostats.profile` draws it.
+    Prompts are the same where their texts are, whatever set they are of. first, second, quantity,
+    position: as in `profile`. level: by default that of `options`.
 
-    Raises UsageError for models without such rows, of different depths, or measured on other prompts.
+    Raises UsageError for models without such rows, of different depths, or measured on other
+    prompts.
     """
     inside = session.level if level is None else coverage(level)
     a, b = (values_of(model, quantity, position, data) for model in (first, second))
     together = _shared_prompts(a, b, str(first), str(second), data)
     depths = [int(side["layer"].max()) for side in (a, b)]
     if depths[0] != depths[1]:
-        what, allowed = "the models have different numbers of blocks", "models of one depth, as a base and a tuned one"
-        step = f"thermostats.profile([{str(first)!r}, {str(second)!r}]) draws both over relative depth"
+        what = "the models have different numbers of blocks"
+        allowed = "models of one depth, as a base and a tuned one"
+        step = (
+            f"thermostats.profile([{str(first)!r}, {str(second)!r}]) draws both over relative depth"
+        )
         raise UsageError(what, got=f"{depths[0]} and {depths[1]}", allowed=allowed, next_step=step)
     together["difference"] = together["second"] - together["first"]
     groups = together.groupby("layer")
     table = groups[["first", "second", "difference"]].mean()
-    n, sd = groups.size(), groups["difference"].std(ddof=1)
+    n = groups.size()
+    sd = groups["difference"].std(ddof=1)
     half = student.ppf((1 + inside) / 2, n - 1) * sd / np.sqrt(n)
     table = table.assign(sd=sd, lower=table["difference"] - half, upper=table["difference"] + half)
     table.insert(0, "n_prompts", n)
@@ -480,12 +579,18 @@ def _shared_prompts(
     key = ["layer", "prompt"]
     for _, a in first[first["prompt"].ne("")].groupby("run_id", sort=False):
         for _, b in second[second["prompt"].ne("")].groupby("run_id", sort=False):
-            values_a, values_b = (side.drop_duplicates(key).set_index(key)["value"] for side in (a, b))
-            both = pd.concat({"first": values_a, "second": values_b}, axis=1, join="inner").reset_index()
+            values_a, values_b = (
+                side.drop_duplicates(key).set_index(key)["value"] for side in (a, b)
+            )
+            both = pd.concat(
+                {"first": values_a, "second": values_b}, axis=1, join="inner"
+            ).reset_index()
             if both["prompt"].nunique() >= LEAST_PROMPTS:
                 return both
     sets = [", ".join(dict.fromkeys(side["prompt_set"])) for side in (first, second)]
-    step = command("measure", there, prompts=first["prompt_set"].iloc[0], what="gains", data=data or "mine")
+    step = command(
+        "measure", there, prompts=first["prompt_set"].iloc[0], what="gains", data=data or "mine"
+    )
     raise UsageError(
         "the two models were measured on other prompts, so nothing can be paired",
         where=f"{here}, {there}",

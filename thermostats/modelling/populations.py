@@ -29,36 +29,48 @@ LARGEST = 1_000_000
 def cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
     """One row per model and prompt, sorted; and what such a table cannot tell about `what`.
 
-    Columns: model_id, prompt_id, category, value (the gain). Raises UsageError for gains not above 0, a cell twice, a
-    prompt in two categories, fewer than 2 models or 4 prompts, missing labels.
+    Columns: model_id, prompt_id, category, value (the gain). Raises UsageError for gains not above
+    0, a cell twice, a prompt in two categories, fewer than 2 models or 4 prompts, missing
+    labels.
     """
     columns_of(table, "model_id", "prompt_id", "category", "value")
     table = table.reset_index(drop=True)
-    for name in ("model_id", "prompt_id", "category", *(["heritage"] if "heritage" in table else [])):
+    for name in (
+        "model_id",
+        "prompt_id",
+        "category",
+        *(["heritage"] if "heritage" in table else []),
+    ):
         labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     numbers(rows["value"], "value", positive=True, varied=True)
     one_row_a_prompt(rows)
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
-        raise UsageError("a prompt is in two categories", where="category", allowed="one category per prompt")
-    models, prompts = rows["model_id"].nunique(), rows["prompt_id"].nunique()
+        raise UsageError(
+            "a prompt is in two categories", where="category", allowed="one category per prompt"
+        )
+    models = rows["model_id"].nunique()
+    prompts = rows["prompt_id"].nunique()
     if models < 2 or prompts < 4:
         raise UsageError(
-            "too small a table", got=f"{models} models × {prompts} prompts", allowed="2 models × 4 prompts or more"
+            "too small a table",
+            got=f"{models} models × {prompts} prompts",
+            allowed="2 models × 4 prompts or more",
         )
     return rows, _warnings(rows, what)
 
 
 def _warnings(rows: pd.DataFrame, what: str) -> list[str]:
-    models, prompts, categories = (rows[name].nunique() for name in ("model_id", "prompt_id", "category"))
+    models, prompts, categories = (
+        rows[name].nunique() for name in ("model_id", "prompt_id", "category")
+    )
     labs = rows.groupby("model_id")["heritage"].first().nunique() if "heritage" in rows else 0
     missing = models * prompts - len(rows)
     words = {
         f"{missing} of {models * prompts} cells are missing": missing > 0,
         "one category: no variance between categories": categories == 1,
-        "one prompt per category: prompt and category coincide, and models by category are part of the residual": (
-            1 < categories == prompts
-        ),
+        "one prompt per category: prompt and category coincide, and models by category are part of "
+        "the residual": (1 < categories == prompts),
         "2 models: differences between models rest on the priors of the spreads": models == 2,
         f"one lab: {what} says nothing about labs": labs == 1,
         f"one model per lab: {what} is not yet one of labs": 1 < labs == models,
@@ -68,12 +80,20 @@ def _warnings(rows: pd.DataFrame, what: str) -> list[str]:
 
 def _apart(rows: pd.DataFrame) -> list[str]:
     """A warning where models fall into sets that share no prompt."""
-    (model, models), (prompt, prompts) = (pd.factorize(rows[name]) for name in ("model_id", "prompt_id"))
+    (model, models), (prompt, prompts) = (
+        pd.factorize(rows[name]) for name in ("model_id", "prompt_id")
+    )
     n = len(models)
-    links = coo_array((np.ones(model.size), (model, n + prompt)), shape=(n + len(prompts), n + len(prompts)))
+    links = coo_array(
+        (np.ones(model.size), (model, n + prompt)), shape=(n + len(prompts), n + len(prompts))
+    )
     _, part = connected_components(links, directed=False)
     sets = [", ".join(map(str, models[part[:n] == k])) for k in pd.unique(part[:n])]
-    return [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"] if len(sets) > 1 else []
+    return (
+        [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"]
+        if len(sets) > 1
+        else []
+    )
 
 
 def one_row_a_prompt(table: pd.DataFrame) -> None:
@@ -103,14 +123,18 @@ def refuse_large(rows: pd.DataFrame, columns: int) -> None:
         )
 
 
-def numbered(values: pd.Series, before: Sequence[str] = ()) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """Names of levels, those of a fit before those that it has not seen, and the number of every row's level."""
+def numbered(
+    values: pd.Series, before: Sequence[str] = ()
+) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """Names of levels, those of a fit before those that it has not seen, and the number of every
+    row's level."""
     names = (*before, *sorted(set(values.astype(str)) - set(before)))
     number = {name: i for i, name in enumerate(names)}
     return names, np.array([number[name] for name in values.astype(str)], dtype=np.int64)
 
 
 def contrasts(level: NDArray[np.int64], seen: int) -> Array:
-    """Design of effects that sum to zero over the first `seen` levels; later levels have a column of their own each."""
+    """Design of effects that sum to zero over the first `seen` levels; later levels have a column
+    of their own each."""
     new = max(0, int(level.max(initial=-1)) + 1 - seen)
     return np.asarray(block_diag(sum_zero(seen), np.eye(new))[level])

@@ -1,7 +1,8 @@
-"""ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²), e_mc² estimated: how do models rank, and how much of the gain is prompt?
+"""ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²), e_mc² estimated: how do models rank, and how much of the
+gain is prompt?
 
-Means of models m over categories c of prompts, effects of prompts taken off. Whether entropy goes with the gain inside
-models is asked by `entropy`.
+Means of models m over categories c of prompts, effects of prompts taken off. Whether entropy goes
+with the gain inside models is asked by `entropy`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,20 @@ from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Stati
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.importance import moderated
 from thermostats.modelling.laws import LOG, Law, deprecate, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
 from thermostats.modelling.populations import cells, contrasts, refuse_large, sources_of
 from thermostats.plots.general import forest, log_axis
 
-CENTRE, APART = 1.0, 0.5
+CENTRE = 1.0
+APART = 0.5
 EFFECTS = APART / 2 / 3**0.5
 
 
@@ -36,18 +46,20 @@ def fit_benchmark(
     *,
     order: Sequence[str] | None = None,
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²): ranks of models by means over categories of prompts.
 
-    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category` and `value`, the gain that `estimand`
-    names. `order`: models from low to high whose order is asked for; by default that of the means (which any table has,
-    so that its probability is no test). Quantities: gain (by model, the exponential of its mean over
-    these categories), category_sd, interplay_sd (s_ξ), share (realised variance of each part over these cells, prompts
-    and what is left as observed; Gelman 2005, doi:10.1214/009053604000001048). Statements may read the mean log gain by
+    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category` and `value`, the
+    gain that `estimand` names. `order`: models from low to high whose order is asked for; by
+    default that of the means (which any table has, so that its probability is no test). Quantities:
+    gain (by model, the exponential of its mean over these categories), category_sd, interplay_sd
+    (s_ξ), share (realised variance of each part over these cells, prompts and what is left as
+    observed; Gelman 2005, doi:10.1214/009053604000001048). Statements may read the mean log gain by
     the name of a model. Tables: `ranks`, `shares`, `order`.
 
-    Raises UsageError as `populations.cells`, for too large a table, and for an order of models that are not there.
+    Raises UsageError as `populations.cells`, for too large a table, and for an order of models that
+    are not there.
     """
     rows, warnings = cells(table, "an order of models")
     refuse_large(rows, rows["model_id"].nunique() + rows["category"].nunique())
@@ -65,13 +77,18 @@ def fit_benchmark(
 
 
 def asked_order(rows: pd.DataFrame, order: Sequence[str] | None) -> tuple[Sequence[str], list[str]]:
-    """The order of models that is asked about, that of the means where none is given; raises as `fit_benchmark`."""
+    """The order of models that is asked about, that of the means where none is given; raises as
+    `fit_benchmark`."""
     if order is None:
         means = np.log(rows["value"].astype("float64")).groupby(rows["model_id"]).mean()
         ordered = means.sort_values().index.astype(str).tolist()
         return ordered, ["no order was given, so that of the means is used, which is not a test"]
     if len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
-        raise UsageError("not an order of the models", got=", ".join(order), allowed=", ".join(set(rows["model_id"])))
+        raise UsageError(
+            "not an order of the models",
+            got=", ".join(order),
+            allowed=", ".join(set(rows["model_id"])),
+        )
     return order, []
 
 
@@ -92,7 +109,9 @@ def table_of_ranks(fit: Fit) -> pd.DataFrame:
     gains = {"gain": np.exp(np.median(level, axis=0)), "lower": lower, "upper": upper}
     chances = {f"p_rank_{k}": (ranks == k).mean(axis=0) for k in range(1, len(models) + 1)}
     more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
-    return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values("mean_rank", ignore_index=True)
+    return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values(
+        "mean_rank", ignore_index=True
+    )
 
 
 def table_of_shares(fit: Fit) -> pd.DataFrame:
@@ -100,7 +119,9 @@ def table_of_shares(fit: Fit) -> pd.DataFrame:
     parts = fit.design.labels["share"]
     shares = fit.quantities["share"].reshape(-1, len(parts))
     lower, upper = equal_tailed(shares, fit.level)
-    return pd.DataFrame({"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper})
+    return pd.DataFrame(
+        {"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper}
+    )
 
 
 def table_of_order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
@@ -132,13 +153,18 @@ def state_ranks(order: Sequence[str]) -> Law:
             "ȳ_mc: mean log gain of model m over category c;  κ_c sum to zero;  e_mc² estimated",
             "prompts' effects are taken off within each category by least squares",
         ),
-        tables={"ranks": table_of_ranks, "shares": table_of_shares, "order": partial(table_of_order, order)},
+        tables={
+            "ranks": table_of_ranks,
+            "shares": table_of_shares,
+            "order": partial(table_of_order, order),
+        },
         figures={"fit": figure_of_ranks},
     )
 
 
 def tabulate_means(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame:
-    """A row a model and category: mean log gain without prompts' effects, its error; rows to predict have no more."""
+    """A row a model and category: mean log gain without prompts' effects, its error; rows to
+    predict have no more."""
     table = rows[["model_id", "category"]].astype(str)
     if fit is None:
         place = table.groupby(["model_id", "category"]).ngroup().to_numpy()
@@ -155,7 +181,9 @@ RANKS = Mixed(
     left="ȳ_mc",
     fixed=(Fixed(sd=CENTRE, symbol="c", why=STEP),),
     kinds=(
-        Levels(column="model_id", scale=APART, symbol="s_μ", why=DIFFER, effect="u_m", name="model"),
+        Levels(
+            column="model_id", scale=APART, symbol="s_μ", why=DIFFER, effect="u_m", name="model"
+        ),
         Levels(
             column="category",
             scale=EFFECTS,
@@ -184,14 +212,17 @@ RANKS = Mixed(
 
 
 def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame:
-    """By place, a model and category: mean without prompts' effects, its error with freedom, number of prompts.
+    """By place, a model and category: mean without prompts' effects, its error with freedom, number
+    of prompts.
 
     `within`: mean square of what the means leave.
     """
     logs = np.log(rows["value"].to_numpy(np.float64))
     prompt, category = (pd.factorize(rows[name])[0] for name in ("prompt_id", "category"))
     n = np.bincount(place).astype(np.float64)
-    mean, rest, degrees = np.bincount(place, logs) / n, np.zeros(logs.size), n - 1
+    mean = np.bincount(place, logs) / n
+    rest = np.zeros(logs.size)
+    degrees = n - 1
     for each in np.unique(category):
         here = category == each
         places, at = np.unique(place[here], return_inverse=True)
@@ -208,13 +239,20 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
     sd = np.sqrt(np.divide(square, degrees, out=np.zeros_like(square), where=degrees > 0))
     error, freedom = moderated(sd, degrees + 1)
     within = float(np.square(logs - mean[place]).mean())
-    columns = {"y": mean, "error": error * np.sqrt((degrees + 1) / n), "freedom": freedom, "prompts": n}
+    columns = {
+        "y": mean,
+        "error": error * np.sqrt((degrees + 1) / n),
+        "freedom": freedom,
+        "prompts": n,
+    }
     return pd.DataFrame(columns).assign(within=within)
 
 
 def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    """Realised means of models over these categories, where what an outcome leaves open is drawn."""
-    models, categories = design.effects["model"], design.effects["category"]
+    """Realised means of models over these categories, where what an outcome leaves open is
+    drawn."""
+    models = design.effects["model"]
+    categories = design.effects["category"]
     means = draw_places(values, design)
     prompts = np.zeros((len(models.names), len(categories.names)))
     prompts[models.codes, categories.codes] = design.table["prompts"]
@@ -235,22 +273,29 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
 
 
 def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
-    """Mean log gain of every model in every category without errors, … × M × C; of given draws always the same."""
-    model, category = design.effects["model"].codes, design.effects["category"].codes
-    models, categories = len(design.effects["model"].names), len(design.effects["category"].names)
+    """Mean log gain of every model in every category without errors, … × M × C; of given draws
+    always the same."""
+    model = design.effects["model"].codes
+    category = design.effects["category"].codes
+    models = len(design.effects["model"].names)
+    categories = len(design.effects["category"].names)
     basis = contrasts(np.arange(categories), categories)
     centre = values["beta"][..., None] + values["model"][..., :models, None]
     centre = centre + (values["category"][..., : basis.shape[1]] @ basis.T)[..., None, :]
-    y, error = values.get("y", design.gaussian.y), values.get("error", design.gaussian.error)
+    y = values.get("y", design.gaussian.y)
+    error = values.get("error", design.gaussian.error)
     variance = np.broadcast_to(np.square(values["scale"][..., 2])[..., None, None], centre.shape)
-    off, square = np.zeros(centre.shape), np.zeros(centre.shape)
+    off = np.zeros(centre.shape)
+    square = np.zeros(centre.shape)
     square[..., model, category] = np.square(error)
     off[..., model, category] = y - centre[..., model, category]
     measured = np.zeros((models, categories), dtype=bool)
     measured[model, category] = True
     weight = np.where(measured, variance / (variance + square), 0.0)
     noise = np.sqrt(np.where(measured, weight * square, variance))
-    return np.asarray(centre + weight * off + noise * np.random.default_rng(0).standard_normal(centre.shape))
+    return np.asarray(
+        centre + weight * off + noise * np.random.default_rng(0).standard_normal(centre.shape)
+    )
 
 
 def _averaged(values: Array, cells: Array, axis: int) -> Array:

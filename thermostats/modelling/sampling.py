@@ -1,8 +1,10 @@
-"""Whatever is not Gaussian: a model declared in PyMC, drawn by NUTS through nutpie, without it by PyMC's own sampler.
+"""Whatever is not Gaussian: a model declared in PyMC, drawn by NUTS through nutpie, without it by
+PyMC's own sampler.
 
-A structure (`declared`) is compiled once in a process, for which no cache on disk can be used: nutpie's callbacks are
-made anew in each. A refit with other arrays takes no compilation, and densities and replicates of all draws together
-need none. With `declared` the only seam to PyMC, 5 and 6, and to nutpie; both are imported on first use.
+A structure (`declared`) is compiled once in a process, for which no cache on disk can be used:
+nutpie's callbacks are made anew in each. A refit with other arrays takes no compilation, and
+densities and replicates of all draws together need none. With `declared` the only seam to PyMC, 5
+and 6, and to nutpie; both are imported on first use.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError, UsageError, first_line, unknown
-from thermostats.modelling.draws import ARVIZ_NOTICE, Array, Draws, Settings, check_finite, of_chains
+from thermostats.modelling.draws import (
+    ARVIZ_NOTICE,
+    Array,
+    Draws,
+    Settings,
+    check_finite,
+    of_chains,
+)
 from thermostats.settings import cores_there_are, options
 from thermostats.terminal import looked_at
 
@@ -45,7 +54,8 @@ class Structure:
     plain: Any
     """The same in which no variable is transformed."""
     compiled: dict[str, Any]
-    """nutpie's model, and functions of the free variables, by name; each is compiled when first asked for."""
+    """nutpie's model, and functions of the free variables, by name; each is compiled when first
+    asked for."""
 
 
 def structure_of(declare: Declare, data: Mapping[str, Any]) -> Structure:
@@ -56,15 +66,21 @@ def structure_of(declare: Declare, data: Mapping[str, Any]) -> Structure:
     key = (declare, constants, kinds)
     if key not in _STRUCTURES:
         model = build(declare, data)
-        untransformed = importlib.import_module("pymc.model.transform.conditioning").remove_value_transforms
+        untransformed = importlib.import_module(
+            "pymc.model.transform.conditioning"
+        ).remove_value_transforms
         _STRUCTURES[key] = Structure(model=model, plain=untransformed(model), compiled={})
     for model in (_STRUCTURES[key].model, _STRUCTURES[key].plain):
-        pymc().set_data({name: values for name, values in arrays.items() if name in model.named_vars}, model=model)
+        pymc().set_data(
+            {name: values for name, values in arrays.items() if name in model.named_vars},
+            model=model,
+        )
     return _STRUCTURES[key]
 
 
 def build(declare: Declare, data: Mapping[str, Any]) -> Any:
-    """The PyMC model; raises ThermostatsError where the size of a parameter follows from an array."""
+    """The PyMC model; raises ThermostatsError where the size of a parameter follows from an
+    array."""
     pm = pymc()
     with pm.Model() as model, quiet():
         arrays = {k: pm.Data(k, v) for k, v in data.items() if isinstance(v, np.ndarray)}
@@ -94,7 +110,11 @@ def check_arrays(data: Mapping[str, Any]) -> None:
     """Raise UsageError for arrays that are not finite."""
     arrays = {name: values for name, values in data.items() if isinstance(values, np.ndarray)}
     if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
-        raise UsageError("missing or infinite values in a model's data", got=", ".join(bad), allowed="finite numbers")
+        raise UsageError(
+            "missing or infinite values in a model's data",
+            got=", ".join(bad),
+            allowed="finite numbers",
+        )
 
 
 def check_variables(model: Any, where: str) -> None:
@@ -105,11 +125,15 @@ def check_variables(model: Any, where: str) -> None:
             where=where,
             got=", ".join(counts),
             allowed="continuous variables",
-            next_step="sum over their values: pm.Mixture, or a likelihood written with pm.math.logsumexp",
+            next_step="sum over their values: pm.Mixture, or a likelihood written with "
+            "pm.math.logsumexp",
         )
     if taken := RESERVED & set(model.named_vars):
         raise UsageError(
-            "a variable has a name that is taken", where=where, got=", ".join(sorted(taken)), next_step="rename it"
+            "a variable has a name that is taken",
+            where=where,
+            got=", ".join(sorted(taken)),
+            next_step="rename it",
         )
 
 
@@ -122,7 +146,9 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
             where=where,
             got=f"outcome={outcome!r}",
             allowed=", ".join(there) or "a variable with observed=…",
-            next_step=f"outcome={there[0]!r}" if there else "give one variable its data by observed=…",
+            next_step=f"outcome={there[0]!r}"
+            if there
+            else "give one variable its data by observed=…",
         )
     size = model[outcome].shape.eval(mode=interpreted())
     if tuple(size) != observed.shape:
@@ -136,7 +162,11 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
 
 def stored(model: Any) -> list[str]:
     """Variables of a trace: those of which the data do not set the size, which is compiled."""
-    return [variable.name for variable in [*model.free_RVs, *model.deterministics] if None not in variable.type.shape]
+    return [
+        variable.name
+        for variable in [*model.free_RVs, *model.deterministics]
+        if None not in variable.type.shape
+    ]
 
 
 def by_row(model: Any, posterior: Any) -> dict[str, Array]:
@@ -148,17 +178,26 @@ def by_row(model: Any, posterior: Any) -> dict[str, Array]:
     chains = draws[0].shape[:2]
     flat = [values.reshape(-1, *values.shape[2:]) for values in draws]
     made = of_many(model.free_RVs, [model[name] for name in names])(*flat)
-    by_chain = [np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]) for values in made]
+    by_chain = [
+        np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]) for values in made
+    ]
     return dict(zip(names, by_chain, strict=True))
 
 
 def of_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Array]]:
-    """Expressions of some variables as a function of many values of each, size × …, which is interpreted."""
-    graph, pt = importlib.import_module("pytensor.graph.replace"), importlib.import_module("pytensor.tensor")
-    many = [pt.tensor(each.name, dtype=each.type.dtype, shape=(None, *each.type.shape)) for each in inputs]
+    """Expressions of some variables as a function of many values of each, size × …, which is
+    interpreted."""
+    graph = importlib.import_module("pytensor.graph.replace")
+    pt = importlib.import_module("pytensor.tensor")
+    many = [
+        pt.tensor(each.name, dtype=each.type.dtype, shape=(None, *each.type.shape))
+        for each in inputs
+    ]
     of_each = graph.vectorize_graph(list(outputs), dict(zip(inputs, many, strict=True)))
     with quiet():
-        compute = pymc().pytensorf.compile(many, of_each, mode=interpreted(), on_unused_input="ignore")
+        compute = pymc().pytensorf.compile(
+            many, of_each, mode=interpreted(), on_unused_input="ignore"
+        )
     return lambda *values: _of_every(compute(*values), outputs, len(values[0]))
 
 
@@ -170,16 +209,24 @@ def _of_every(made: Sequence[Array], outputs: Sequence[Any], size: int) -> list[
     ]
 
 
-def in_parts(compute: Callable[..., list[Array]], draws: Sequence[Array], numbers: int) -> list[Array]:
-    """A function of many draws, a part of them at a time, where every draw takes so many numbers."""
+def in_parts(
+    compute: Callable[..., list[Array]], draws: Sequence[Array], numbers: int
+) -> list[Array]:
+    """A function of many draws, a part of them at a time, where every draw takes so many
+    numbers."""
     parts = max(1, len(draws[0]) * numbers // NUMBERS)
-    made = [compute(*some) for some in zip(*(np.array_split(values, parts) for values in draws), strict=True)]
+    made = [
+        compute(*some)
+        for some in zip(*(np.array_split(values, parts) for values in draws), strict=True)
+    ]
     return [np.concatenate(each) for each in zip(*made, strict=True)]
 
 
 def interpreted() -> Any:
     """The mode of a function that is called a few times: made at once, without compiled code."""
-    mode = importlib.import_module("pytensor.compile.mode").Mode(linker="py", optimizer="fast_compile")
+    mode = importlib.import_module("pytensor.compile.mode").Mode(
+        linker="py", optimizer="fast_compile"
+    )
     return mode.including("canonicalize", "stabilize")
 
 
@@ -191,11 +238,16 @@ def pymc() -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without what others say that no user can act on: no BLAS, which slows nothing down here; an array's layout."""
+    """Without what others say that no user can act on: no BLAS, which slows nothing down here; an
+    array's layout."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS", category=UserWarning)
-        warnings.filterwarnings("ignore", message=r"(?s).*np\.dot\(\) is faster on contiguous arrays")
+        warnings.filterwarnings(
+            "ignore", message="PyTensor could not link to a BLAS", category=UserWarning
+        )
+        warnings.filterwarnings(
+            "ignore", message=r"(?s).*np\.dot\(\) is faster on contiguous arrays"
+        )
         yield
 
 
@@ -203,7 +255,8 @@ LONG = 10.0
 """Seconds from which on it is said how long sampling took."""
 SMALLEST_PAD = 8
 MOST_ELEMENTS = 256
-"""Of a variable whose mixing is looked at: a value a row of a long table is none that a statement reads."""
+"""Of a variable whose mixing is looked at: a value a row of a long table is none that a statement
+reads."""
 CORES_VARIABLE = "THERMOSTATS_CORES"
 
 
@@ -215,11 +268,13 @@ class Sampled:
     data: Mapping[str, Any]
     """Arrays (which may differ from fit to fit) and constants."""
     outcome: str = "y"
-    """Name of the observed variable; its values are the array of that name followed by `_observed`."""
+    """Name of the observed variable; its values are the array of that name followed by
+    `_observed`."""
     per_row: tuple[str, ...] = ()
     """Arrays with one entry per outcome."""
     priors: tuple[str, ...] = ()
-    """Variables with several elements that are no effects of one population, such as a scale for every model."""
+    """Variables with several elements that are no effects of one population, such as a scale for
+    every model."""
 
     @property
     def observed(self) -> Array:
@@ -233,15 +288,19 @@ class Sampled:
 
     def rows(self, which: NDArray[np.bool_]) -> Sampled:
         """The same model of some of the outcomes."""
-        return replace(self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()})
+        return replace(
+            self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()}
+        )
 
-    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008 (frozen)
+    def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008
         """Draws of every variable.
 
-        Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no divergence, energy fraction ≥
-        0.3) there is one more attempt with smaller steps and twice the draws, unless not to `retry`. Raises UsageError
-        for arrays that are not finite, a model that declares no such outcome or one of another length or reads
-        what its data lack; ThermostatsError where the log density at the start is not finite.
+        Where a diagnostic is beyond its limit (R-hat ≤ 1.01, bulk and tail ESS ≥ 400, no
+        divergence, energy fraction ≥
+        0.3) there is one more attempt with smaller steps and twice the draws, unless not to
+        `retry`. Raises UsageError for arrays that are not finite, a model that declares no such
+        outcome or one of another length or reads what its data lack; ThermostatsError where the log
+        density at the start is not finite.
         """
         self._check()
         draws = _attempt(self, seed, settings)
@@ -252,11 +311,14 @@ class Sampled:
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | …), size × n."""
-        [density] = self._densities(f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values)
+        [density] = self._densities(
+            f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values
+        )
         return density
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
-        """Log prior of the scalar variables and of `priors`, which a power scales; that of effects is the model."""
+        """Log prior of the scalar variables and of `priors`, which a power scales; that of effects
+        is the model."""
 
         def of_prior(model: Any) -> list[Any]:
             return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
@@ -275,16 +337,26 @@ class Sampled:
         pm = pymc()
         with quiet():
             trace = pm.sample_prior_predictive(
-                draws=size, model=self.structure.model, random_seed=_seed(rng), compile_kwargs={"mode": interpreted()}
+                draws=size,
+                model=self.structure.model,
+                random_seed=_seed(rng),
+                compile_kwargs={"mode": interpreted()},
             )
-        groups = [getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)]
-        return {str(name): np.asarray(group[name].values[0]) for group in groups for name in group.data_vars}
+        groups = [
+            getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)
+        ]
+        return {
+            str(name): np.asarray(group[name].values[0])
+            for group in groups
+            for name in group.data_vars
+        }
 
     def predict(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
-        """Outcomes of these rows from draws of a model of the same variables that was fitted to others, size × n.
+        """Outcomes of these rows from draws of a model of the same variables that was fitted to
+        others, size × n.
 
-        A variable that has more elements here (a lab never seen) is drawn anew given all others, and those that were
-        fitted keep their draws.
+        A variable that has more elements here (a lab never seen) is drawn anew given all others,
+        and those that were fitted keep their draws.
         """
         check_arrays(self.data)
         model = build(self.declare, self.data)
@@ -297,16 +369,23 @@ class Sampled:
                 allowed=f"draws of {', '.join(shapes)}",
                 next_step=f"give the model that has no {', '.join(strange)}",
             )
-        drawn_before = {name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]}
+        drawn_before = {
+            name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]
+        }
         grown = [name for name in shapes if name not in drawn_before]
         if grown:
             fresh = _predictive(model, drawn_before, grown, rng)
             for name in grown:
-                fresh[name][tuple(slice(None) if i == 0 else slice(m) for i, m in enumerate(values[name].shape))] = (
-                    values[name]
-                )
+                fresh[name][
+                    tuple(
+                        slice(None) if i == 0 else slice(m)
+                        for i, m in enumerate(values[name].shape)
+                    )
+                ] = values[name]
             drawn_before |= {name: fresh[name] for name in grown}
-        return np.asarray(_predictive(model, drawn_before, [self.outcome], rng)[self.outcome], dtype=np.float64)
+        return np.asarray(
+            _predictive(model, drawn_before, [self.outcome], rng)[self.outcome], dtype=np.float64
+        )
 
     def _check(self) -> None:
         check_arrays(self.data)
@@ -314,7 +393,9 @@ class Sampled:
         check_variables(model, name_of(self.declare))
         check_outcome(model, self.outcome, self.observed, name_of(self.declare))
 
-    def _densities(self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]) -> list[Array]:
+    def _densities(
+        self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]
+    ) -> list[Array]:
         """Log densities of some variables, element by element, each size × …"""
         structure = self.structure
         model = structure.plain
@@ -326,7 +407,8 @@ class Sampled:
 
 
 def padded(levels: int) -> int:
-    """A number of levels from a few (8, 32, 128, …) that leaves one over, so that few structures are compiled."""
+    """A number of levels from a few (8, 32, 128, …) that leaves one over, so that few structures
+    are compiled."""
     size = SMALLEST_PAD
     while size <= levels:
         size *= 4
@@ -340,10 +422,14 @@ def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
         draw = _with_nutpie if settings.sampler == "nutpie" and _installed("nutpie") else _with_pymc
         trace = draw(sampled, seed, settings, bar)
     names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
-    values = {name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names}
+    values = {
+        name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names
+    }
     check_finite(values)
     values |= by_row(sampled.structure.model, trace.posterior)
-    energy, diverging = (np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging"))
+    energy, diverging = (
+        np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging")
+    )
     judged = {name: drawn for name, drawn in values.items() if drawn[0, 0].size <= MOST_ELEMENTS}
     table, effective = of_chains(judged, energy, int(diverging.sum()))
     return Draws(
@@ -365,20 +451,27 @@ def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> 
             structure.compiled["nutpie"] = compiled
     compiled = structure.compiled["nutpie"]
     mutable = (
-        {v.name for v in compiled.shared_var_keys} if hasattr(compiled, "shared_var_keys") else compiled.shared_data
+        {v.name for v in compiled.shared_var_keys}
+        if hasattr(compiled, "shared_var_keys")
+        else compiled.shared_data
     )
     arrays = {name: values for name, values in sampled.data.items() if name in mutable}
     try:
         with quiet():
             return nutpie.sample(
-                compiled.with_data(**arrays), seed=seed, save_warmup=False, progress_bar=bar, **_options(settings)
+                compiled.with_data(**arrays),
+                seed=seed,
+                save_warmup=False,
+                progress_bar=bar,
+                **_options(settings),
             )
     except (RuntimeError, ValueError) as error:
         raise _no_start(sampled, error) from error
 
 
 def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
-    pm, model = pymc(), sampled.structure.model
+    pm = pymc()
+    model = sampled.structure.model
     try:
         return pm.sample(
             random_seed=seed,
@@ -416,13 +509,18 @@ def _predictive(
 ) -> dict[str, Array]:
     """Draws of some variables given draws of others, size × …"""
     fixed = [rv for rv in model.free_RVs if rv.name in values]
-    outputs, draws = [model[name] for name in names], [values[rv.name] for rv in fixed]
+    outputs = [model[name] for name in names]
+    draws = [values[rv.name] for rv in fixed]
     if len(fixed) == len(model.free_RVs) and all(_is_one_call(each) for each in outputs):
         return {name: _generated(model[name], fixed, draws, rng) for name in names}
     with quiet():
-        draw = pymc().pytensorf.compile(fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore")
+        draw = pymc().pytensorf.compile(
+            fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore"
+        )
     rows = [draw(*row) for row in zip(*draws, strict=True)]
-    return {name: np.array([row[k] for row in rows], dtype=np.float64) for k, name in enumerate(names)}
+    return {
+        name: np.array([row[k] for row in rows], dtype=np.float64) for k, name in enumerate(names)
+    }
 
 
 def _is_one_call(variable: Any) -> bool:
@@ -433,13 +531,18 @@ def _is_one_call(variable: Any) -> bool:
     return not (variable.owner.op.ndim_supp or any(variable.owner.op.ndims_params))
 
 
-def _generated(variable: Any, fixed: Sequence[Any], draws: Sequence[Array], rng: np.random.Generator) -> Array:
-    """Such a variable given draws of all others: its parameters at every draw, then one call for many draws."""
-    node, shape = variable.owner, tuple(int(n) for n in variable.shape.eval(mode=interpreted()))
+def _generated(
+    variable: Any, fixed: Sequence[Any], draws: Sequence[Array], rng: np.random.Generator
+) -> Array:
+    """Such a variable given draws of all others: its parameters at every draw, then one call for
+    many draws."""
+    node = variable.owner
+    shape = tuple(int(n) for n in variable.shape.eval(mode=interpreted()))
     parameters = of_many(fixed, node.op.dist_params(node))
 
     def of_some(*some: Array) -> list[Array]:
-        size, made = len(some[0]), parameters(*some)
+        size = len(some[0])
+        made = parameters(*some)
         aligned = [p.reshape(size, *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]) for p in made]
         return [np.asarray(node.op.rng_fn(rng, *aligned, (size, *shape)), dtype=np.float64)]
 
@@ -449,13 +552,18 @@ def _generated(variable: Any, fixed: Sequence[Any], draws: Sequence[Array], rng:
 
 @contextmanager
 def _announced(sampled: Sampled, settings: Settings) -> Iterator[bool]:
-    """Whether to draw a bar; what takes long is announced on standard error, and how long it took."""
+    """Whether to draw a bar; what takes long is announced on standard error, and how long it
+    took."""
     alone = CORES_VARIABLE not in os.environ  # fits side by side have their caller's progress
-    begin, new = time.perf_counter(), "nutpie" not in sampled.structure.compiled
+    begin = time.perf_counter()
+    new = "nutpie" not in sampled.structure.compiled
     name = name_of(sampled.declare)
     if alone and new:
         work = f"{settings.chains} chains of {settings.tune} + {settings.draws}"
-        print(f"compiling the model “{name}” (10 to 60 s, once), then sampling {work}", file=sys.stderr)
+        print(
+            f"compiling the model “{name}” (10 to 60 s, once), then sampling {work}",
+            file=sys.stderr,
+        )
     yield alone and looked_at()
     if alone and (new or time.perf_counter() - begin > LONG):
         print(f"sampled “{name}” in {time.perf_counter() - begin:.0f} s", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""A fit as a netCDF file: draws, rows, words, and the call that made it, which gives it its functions again.
+"""A fit as a netCDF file: draws, rows, words, and the call that made it, which gives it its
+functions again.
 
 `load_fit` makes it a fit again.
 """
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
 
 FORMAT = "thermostats fit 2"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
-TABLE, SETTINGS, TREE = "a table as Parquet", "settings of the sampler", "a tree"
+TABLE = "a table as Parquet"
+SETTINGS = "settings of the sampler"
+TREE = "a tree"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
 def save(fit: Fit, path: str | Path) -> Path:
-    """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be written."""
+    """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be
+    written."""
     target = Path(path)
     variables = {
         name: (("chain", "draw", *(f"{name}_{i}" for i in range(values.ndim - 2))), values)
@@ -42,9 +46,13 @@ def save(fit: Fit, path: str | Path) -> Path:
     record = {
         "format": FORMAT,
         "law": fit.law.name,
-        "own": json.dumps({**fit.design.declared, "units": fit.law.units}, default=np.ndarray.tolist),
+        "own": json.dumps(
+            {**fit.design.declared, "units": fit.law.units}, default=np.ndarray.tolist
+        ),
         "rows": json.dumps(_packed(fit.rows)),
-        "diagnostics": fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15),
+        "diagnostics": fit.draws.diagnostics.to_json(
+            orient="table", index=False, double_precision=15
+        ),
         "draws": json.dumps({name: getattr(fit.draws, name) for name in OF_DRAWS}),
         "settings": json.dumps(asdict(fit.draws.settings)),
         "fit": json.dumps({name: getattr(fit, name) for name in OF_FIT}),
@@ -54,13 +62,17 @@ def save(fit: Fit, path: str | Path) -> Path:
         xarray.Dataset(variables, attrs=record).to_netcdf(target, engine="h5netcdf")
     except OSError as error:
         raise UsageError(
-            "a fit cannot be written", where=target, got=error, next_step="choose a folder that exists"
+            "a fit cannot be written",
+            where=target,
+            got=error,
+            next_step="choose a folder that exists",
         ) from error
     return target
 
 
 def _call_text(call: Call | None) -> str:
-    """A call as JSON, its tables as Parquet; empty where there is none, or where an argument is a function."""
+    """A call as JSON, its tables as Parquet; empty where there is none, or where an argument is a
+    function."""
     if call is None or any(callable(value) for value in call.arguments.values()):
         return ""
     arguments = {name: _packed(value) for name, value in call.arguments.items()}
@@ -70,7 +82,12 @@ def _call_text(call: Call | None) -> str:
 
 def read_call(text: str) -> Call:
     record = json.loads(text)
-    return Call(**{**record, "arguments": {name: _unpacked(value) for name, value in record["arguments"].items()}})
+    return Call(
+        **{
+            **record,
+            "arguments": {name: _unpacked(value) for name, value in record["arguments"].items()},
+        }
+    )
 
 
 def _packed(value: Any) -> Any:
@@ -105,7 +122,9 @@ def _unpacked(value: Any) -> Any:
         return pd.read_parquet(io.BytesIO(base64.b64decode(value[TABLE])))
     if isinstance(value, Mapping) and TREE in value:
         return _tree(value[TREE])
-    return Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
+    return (
+        Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
+    )
 
 
 def _tree(record: Mapping[str, Any]) -> Tree:
@@ -126,10 +145,17 @@ def read_file(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
         raise UsageError("no such file", got=path, allowed="a file that fit.save(path) wrote")
     try:
         with xarray.open_dataset(path, engine="h5netcdf") as file:
-            values = {str(name): np.asarray(file[name].values, dtype=np.float64) for name in file.data_vars}
+            values = {
+                str(name): np.asarray(file[name].values, dtype=np.float64)
+                for name in file.data_vars
+            }
             record = {str(name): str(value) for name, value in file.attrs.items()}
     except (OSError, ValueError, KeyError) as error:
-        raise DataError("a saved fit is damaged", where=path, got=error, next_step="fit and save it again") from error
+        raise DataError(
+            "a saved fit is damaged", where=path, got=error, next_step="fit and save it again"
+        ) from error
     if record.get("format") != FORMAT:
-        raise UsageError("no saved fit", got=path, allowed=f"a file that fit.save(path) wrote ({FORMAT})")
+        raise UsageError(
+            "no saved fit", got=path, allowed=f"a file that fit.save(path) wrote ({FORMAT})"
+        )
     return record, values

@@ -1,4 +1,5 @@
-"""k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: in what share of units does a statement hold, labs being alike?"""
+"""k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: in what share of units does a statement hold,
+labs being alike?"""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from thermostats.modelling.sampling import Sampled, padded
 from thermostats.next_steps import Code, again, written
 from thermostats.plots.general import MUTED, forest
 
-MU_SD, TAU_SCALE = 1.5, 1.0
+MU_SD = 1.5
+TAU_SCALE = 1.0
 ALIKE = 1e-6
 """Prior scale of τ where groups are alike."""
 FEW = 5
@@ -40,22 +42,27 @@ def fit_share(
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
-    """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement holds.
+    """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement
+    holds.
 
-    `table`: one row per unit; `holds` names a column of true and false, or is an expression such as "gain > 1".
-    `model`: the column, or columns together, that name a row (None: rows are units). Units of one value of `group` are
-    alike (None, or one group: all units are). μ ~ N(0, 1.5²), close to uniform on the share; τ half-normal(1).
-    Quantities: share (over the units at hand, their groups' p weighted by size), p of every group, and where there are
-    groups share_of_new_group and tau. Statements: "share > {against}", "every group > {against}". Table: `groups`.
+    `table`: one row per unit; `holds` names a column of true and false, or is an expression such as
+    "gain > 1". `model`: the column, or columns together, that name a row (None: rows are units).
+    Units of one value of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²),
+    close to uniform on the share; τ half-normal(1). Quantities: share (over the units at hand,
+    their groups' p weighted by size), p of every group, and where there are groups
+    share_of_new_group and tau. Statements: "share > {against}", "every group > {against}". Table:
+    `groups`.
 
-    Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are neither true nor false or
-    of which an expression cannot tell since a value is missing, a missing group, `against` outside (0, 1).
+    Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are
+    neither true nor false or of which an expression cannot tell since a value is missing, a missing
+    group, `against` outside (0, 1).
     """
     request = Columns(call="fit_share", named={"holds": holds}, computed=partial(_grouped, group))
     units = unit_rows(_compared(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
-    rows, group = units.rows, units.group
+    rows = units.rows
+    group = units.group
     if unknown := int(rows[holds].isna().sum()):
         raise _unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
@@ -70,7 +77,9 @@ def fit_share(
     grouped = rows["group_"].nunique() >= 2
     others = {name: _law(grouped, against, factor) for name, factor in WIDER.items()}
     if grouped:
-        others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(False, against)
+        others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(
+            False, against
+        )
     law = replace(_law(grouped, against), alternatives=others)
     return law_fitted(
         law,
@@ -87,8 +96,11 @@ def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     """The table with the column that an expression of its columns stands for."""
     if not isinstance(holds, str):
         step = f'thermostats.fit_share(df, "{usual(table, "outcome")} > 1")'
-        what, allowed = "what holds is named, not given", "a column of true and false, or an expression of columns"
-        raise UsageError(what, where="holds", got=type(holds).__name__, allowed=allowed, next_step=step)
+        what = "what holds is named, not given"
+        allowed = "a column of true and false, or an expression of columns"
+        raise UsageError(
+            what, where="holds", got=type(holds).__name__, allowed=allowed, next_step=step
+        )
     if holds in table or not any(sign in holds for sign in "<>="):
         return table
     try:
@@ -96,19 +108,27 @@ def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     except (NameError, SyntaxError, ValueError, TypeError) as error:
         outcome = usual(table, "outcome")
         step = f'thermostats.fit_share(df, "{outcome} > 1")'
-        raise UsageError("the expression cannot be read", where=holds, got=first_line(error), next_step=step) from None
+        raise UsageError(
+            "the expression cannot be read", where=holds, got=first_line(error), next_step=step
+        ) from None
 
 
 def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
-    """The table in kinds of columns whose comparisons with a missing value are missing, not false."""
+    """The table in kinds of columns whose comparisons with a missing value are missing, not
+    false."""
     nullable = table.convert_dtypes()
     texts = nullable.select_dtypes("string").columns
     return nullable.astype(dict.fromkeys(texts, pd.StringDtype(na_value=pd.NA)))
 
 
 def _unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
-    """The error for units of which nobody knows: the columns whose values are missing, and the call without them."""
-    missing = [str(name) for name in rows if str(name) != holds and str(name) in holds and rows[name].isna().any()]
+    """The error for units of which nobody knows: the columns whose values are missing, and the call
+    without them."""
+    missing = [
+        str(name)
+        for name in rows
+        if str(name) != holds and str(name) in holds and rows[name].isna().any()
+    ]
     columns = missing or [holds]
     known = f"df.dropna(subset=[{', '.join(repr(name) for name in columns)}])"
     return UsageError(
@@ -126,8 +146,9 @@ def _grouped(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def share(data: Mapping[str, Any]) -> None:
-    """The model; `group` numbers the group of every count, further elements of z belong to no count."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    """The model; `group` numbers the group of every count, further elements of z belong to no
+    count."""
+    import pymc as pm  # noqa: PLC0415
 
     mu = pm.Normal("mu", 0.0, data["mu_sd"])
     tau = pm.HalfNormal("tau", data["tau_scale"])
@@ -139,7 +160,9 @@ def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
     """`factor`: of both prior scales."""
     priors: tuple[Prior, ...] = (("μ", f"N(0, {MU_SD:g}²)", "close to uniform on the share"),)
     if grouped:
-        priors += (("τ", f"half-normal({TAU_SCALE:g})", "odds of groups differ by a factor e or so"),)
+        priors += (
+            ("τ", f"half-normal({TAU_SCALE:g})", "odds of groups differ by a factor e or so"),
+        )
     return Law(
         name="share",
         of=partial(_of, grouped, factor),
@@ -150,7 +173,10 @@ def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
             f"every group > {against:g}": lambda q: (q["p"] > against).all(axis=-1),
         },
         statistics=_statistics,
-        equations=("k_g ~ Binomial(n_g, p_g)", "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"),
+        equations=(
+            "k_g ~ Binomial(n_g, p_g)",
+            "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ",
+        ),
         priors=priors,
         tables={"groups": _groups},
         figures={"fit": _figure},
@@ -176,7 +202,9 @@ def _of(grouped: bool, factor: float, rows: pd.DataFrame) -> ShareDesign:
     return _after(grouped, factor, rows, ())
 
 
-def _after(grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...]) -> ShareDesign:
+def _after(
+    grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...]
+) -> ShareDesign:
     """Counts by group; these groups come first."""
     counts = rows.groupby("group_")["holds_"].agg(["sum", "size"])
     names = [*before, *(name for name in counts.index if name not in before)]
@@ -202,26 +230,38 @@ def _after(grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, 
 
 
 def _quantities(values: Mapping[str, Array], design: ShareDesign) -> dict[str, Array]:
-    """p of every group and over the units at hand; the last element of z belongs to a group that was not seen."""
+    """p of every group and over the units at hand; the last element of z belongs to a group that
+    was not seen."""
     logit = values["mu"][..., None] + values["tau"][..., None] * values["z"]
-    p, size = expit(logit[..., : len(design.labels["p"])]), design.n / design.n.sum()
-    return {"share": p @ size, "p": p, "share_of_new_group": expit(logit[..., -1]), "tau": values["tau"]}
+    p = expit(logit[..., : len(design.labels["p"])])
+    size = design.n / design.n.sum()
+    return {
+        "share": p @ size,
+        "p": p,
+        "share_of_new_group": expit(logit[..., -1]),
+        "tau": values["tau"],
+    }
 
 
 def _statistics(design: ShareDesign) -> dict[str, Statistic]:
     n = design.n
     held: dict[str, Statistic] = {"units it holds for": lambda k: k.sum(axis=-1)}
-    return held | ({"spread of groups' shares": lambda k: (k / n).std(axis=-1)} if n.size > 1 else {})
+    return held | (
+        {"spread of groups' shares": lambda k: (k / n).std(axis=-1)} if n.size > 1 else {}
+    )
 
 
 def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
-    sizes, held, units = rows.groupby("group_").size(), int(rows["holds_"].sum()), len(rows)
+    sizes = rows.groupby("group_").size()
+    held = int(rows["holds_"].sum())
+    units = len(rows)
     words = {
         f"one {group}: units count as independent": bool(group) and len(sizes) == 1,
         f"one unit of every {group}: how alike units of one {group} are is the prior's": (
             len(sizes) > 1 and bool((sizes == 1).all())
         ),
-        f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's": held in (0, units),
+        f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's": held
+        in (0, units),
         f"{units} units: the share stays close to its prior": units < FEW,
     }
     return [line for line, holds in words.items() if holds]

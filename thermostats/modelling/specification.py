@@ -1,4 +1,5 @@
-"""The specification curve: an estimate under every defensible choice, and one joint test of all of them."""
+"""The specification curve: an estimate under every defensible choice, and one joint test of all of
+them."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ from thermostats.plots.general import house_style
 from thermostats.plots.posterior import specification
 
 Option = str | Mapping[str, str] | Callable[[pd.DataFrame], pd.DataFrame] | tuple[Any, ...]
-"""Text: a condition on the loaded rows that stay, empty for all. A mapping: columns that are set, each an expression
-over the loaded rows. A function: of the universe's rows, called last. A tuple: several of these."""
+"""Text: a condition on the loaded rows that stay, empty for all. A mapping: columns that are set,
+each an expression over the loaded rows. A function: of the universe's rows, called last. A tuple:
+several of these."""
 Choices = Mapping[str, Mapping[str, Option]]
 """Options by what they are called, by choice."""
 OUTCOME = "outcome"
@@ -38,16 +40,26 @@ class _Part:
     changes: tuple[Callable[[pd.DataFrame], pd.DataFrame], ...] = ()
 
     def __and__(self, other: _Part) -> _Part:
-        return _Part(self.stays & other.stays, {**self.columns, **other.columns}, self.changes + other.changes)
+        return _Part(
+            self.stays & other.stays,
+            {**self.columns, **other.columns},
+            self.changes + other.changes,
+        )
 
 
-def universes(rows: pd.DataFrame, choices: Choices) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    """Labels of the options and rows of every universe; rows without a finite `outcome` are left out.
+def universes(
+    rows: pd.DataFrame, choices: Choices
+) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
+    """Labels of the options and rows of every universe; rows without a finite `outcome` are left
+    out.
 
-    Raises UsageError for a choice without options, an option that cannot be applied, or universes without `outcome`.
+    Raises UsageError for a choice without options, an option that cannot be applied, or universes
+    without `outcome`.
     """
     if empty := [name for name, options in choices.items() if not options]:
-        raise UsageError("a choice without options", got=", ".join(empty), allowed="one option or more each")
+        raise UsageError(
+            "a choice without options", got=", ".join(empty), allowed="one option or more each"
+        )
     parts = [
         {label: _part(rows, option, f"{choice}: {label}") for label, option in options.items()}
         for choice, options in choices.items()
@@ -64,9 +76,13 @@ def _applied(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
     outcome = part.columns.get(OUTCOME, rows.get(OUTCOME))
     if outcome is None:
         got = ", ".join({**dict.fromkeys(rows), **part.columns})
-        raise UsageError("universes without an outcome", got=got, allowed=f"an option sets {OUTCOME!r}")
+        raise UsageError(
+            "universes without an outcome", got=got, allowed=f"an option sets {OUTCOME!r}"
+        )
     stays = part.stays & np.isfinite(np.asarray(outcome, dtype=np.float64))
-    values_of = {name: values[stays] if np.ndim(values) else values for name, values in part.columns.items()}
+    values_of = {
+        name: values[stays] if np.ndim(values) else values for name, values in part.columns.items()
+    }
     universe = rows.take(np.flatnonzero(stays)).assign(**values_of).reset_index(drop=True)
     for change in part.changes:
         universe = change(universe)
@@ -105,7 +121,9 @@ Statistic = Callable[[Array], Array]
 Estimator = Callable[[pd.DataFrame], Statistic]
 
 
-def correlation_with(column: str, *, method: Literal["pearson", "spearman"] = "pearson", groups: str = "") -> Estimator:
+def correlation_with(
+    column: str, *, method: Literal["pearson", "spearman"] = "pearson", groups: str = ""
+) -> Estimator:
     """Correlation of a column with the outcome; with `groups` both less the means of their groups.
 
     As `classical.association.correlation`.
@@ -113,8 +131,15 @@ def correlation_with(column: str, *, method: Literal["pearson", "spearman"] = "p
 
     def estimator(rows: pd.DataFrame) -> Statistic:
         codes = pd.factorize(rows[groups])[0] if groups else np.zeros(len(rows), dtype=np.int64)
-        if len(rows) - len(set(codes)) < 3 or np.ptp(x := _within(rows[column].to_numpy(np.float64), codes)) == 0:
-            raise UsageError("too few rows for a correlation", got=f"{len(rows)} rows", allowed="4, not all alike")
+        if (
+            len(rows) - len(set(codes)) < 3
+            or np.ptp(x := _within(rows[column].to_numpy(np.float64), codes)) == 0
+        ):
+            raise UsageError(
+                "too few rows for a correlation",
+                got=f"{len(rows)} rows",
+                allowed="4, not all alike",
+            )
         x = _unit(x if method == "pearson" else stats.rankdata(x))
 
         def statistic(outcomes: Array) -> Array:
@@ -127,19 +152,29 @@ def correlation_with(column: str, *, method: Literal["pearson", "spearman"] = "p
 
 
 def difference_of_shares(first: str, second: str, blocks: Mapping[str, Sequence[str]]) -> Estimator:
-    """Difference between the corrected shares of two blocks: `heritage.variance_shares.share_difference`."""
+    """Difference between the corrected shares of two blocks:
+    `heritage.variance_shares.share_difference`."""
     return lambda rows: share_difference(rows, OUTCOME, blocks, first, second)
 
 
 def difference_of_fractions(column: str, unit: str) -> Estimator:
-    """Mean over units of the fraction of negative outcomes, where a true/false column is true less where it is not."""
+    """Mean over units of the fraction of negative outcomes, where a true/false column is true less
+    where it is not."""
 
     def estimator(rows: pd.DataFrame) -> Statistic:
         codes, units = pd.factorize(rows[unit])
         inside = rows.groupby(unit)[column].first().reindex(units).to_numpy(bool)
         if inside.all() or not inside.any():
-            raise UsageError("nothing to compare with", where=column, got=f"{len(units)} units", allowed="both sides")
-        weights = np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())[codes] / np.bincount(codes)[codes]
+            raise UsageError(
+                "nothing to compare with",
+                where=column,
+                got=f"{len(units)} units",
+                allowed="both sides",
+            )
+        weights = (
+            np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())[codes]
+            / np.bincount(codes)[codes]
+        )
         return lambda outcomes: np.asarray((outcomes < 0) @ weights)
 
     return estimator
@@ -153,7 +188,8 @@ def fraction_above(rows: pd.DataFrame) -> Statistic:
 
 
 def smallest_step(place: str, unit: str) -> Estimator:
-    """Smallest difference of mean outcomes of two units whose places follow one another, higher less lower."""
+    """Smallest difference of mean outcomes of two units whose places follow one another, higher
+    less lower."""
 
     def estimator(rows: pd.DataFrame) -> Statistic:
         codes, units = pd.factorize(rows[unit])
@@ -161,20 +197,30 @@ def smallest_step(place: str, unit: str) -> Estimator:
         rank = pd.factorize(places, sort=True)[0]
         high, low = np.nonzero(rank[:, None] == rank[None] + 1)
         if not len(high):
-            raise UsageError("no two places to compare", where=place, got=f"{len(set(places))}", allowed="2 or more")
+            raise UsageError(
+                "no two places to compare",
+                where=place,
+                got=f"{len(set(places))}",
+                allowed="2 or more",
+            )
         mean = (codes[:, None] == np.arange(len(units))) / np.bincount(codes)
-        return lambda outcomes: np.asarray(((outcomes @ mean)[:, high] - (outcomes @ mean)[:, low]).min(axis=1))
+        return lambda outcomes: np.asarray(
+            ((outcomes @ mean)[:, high] - (outcomes @ mean)[:, low]).min(axis=1)
+        )
 
     return estimator
 
 
 def of_each(function: Callable[[pd.DataFrame], float]) -> Estimator:
     """Any estimate of rows, called once for every rearrangement: as slow as the function."""
-    return lambda rows: lambda outcomes: np.array([function(rows.assign(outcome=y)) for y in outcomes])
+    return lambda rows: (
+        lambda outcomes: np.array([function(rows.assign(outcome=y)) for y in outcomes])
+    )
 
 
 def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
-    """Outcomes as normal scores of their ranks, Φ⁻¹((r − ½)/n), on which heavy tails and skew have no hold."""
+    """Outcomes as normal scores of their ranks, Φ⁻¹((r − ½)/n), on which heavy tails and skew have
+    no hold."""
     ranks = stats.rankdata(rows[OUTCOME].to_numpy(np.float64))
     return rows.assign(outcome=stats.norm.ppf((ranks - 0.5) / len(rows)) if len(rows) else ranks)
 
@@ -199,10 +245,11 @@ Places = npt.NDArray[np.int64]
 class Null:
     """What makes no difference if the statement is false, and is therefore rearranged.
 
-    y = effect of `columns` + means of `means` + residuals. Residuals move among rows within values of `within` (None:
-    they stay where they are; empty: among all rows), and means among values of `means` (empty: there are none), in
-    units of their standard deviations (`deviations_of_means`).
-    Labs moved whole keep their clustering and cannot test whether labs matter, hence `across_labs`.
+    y = effect of `columns` + means of `means` + residuals. Residuals move among rows within values
+    of `within` (None: they stay where they are; empty: among all rows), and means among values of
+    `means` (empty: there are none), in units of their standard deviations (`deviations_of_means`).
+    Labs moved whole keep their clustering and cannot test whether labs matter, hence
+    `across_labs`.
     """
 
     words: str
@@ -219,18 +266,33 @@ def across_labs(*columns: str) -> Null:
 
 
 def within_labs(*columns: str, lab: str = "heritage") -> Null:
-    """A model-level column makes no difference inside labs: residuals move among the models of each lab."""
-    return Null(f"residuals{_given(columns)} among the models of each {_words(lab)}", within=lab, columns=columns)
+    """A model-level column makes no difference inside labs: residuals move among the models of each
+    lab."""
+    return Null(
+        f"residuals{_given(columns)} among the models of each {_words(lab)}",
+        within=lab,
+        columns=columns,
+    )
 
 
 def between_labs(*columns: str, lab: str = "heritage") -> Null:
-    """A lab-level column makes no difference: labs' means move among labs, with labs' residuals where they are."""
-    return Null(f"the means of {_plural(lab)}{_given(columns)} among them", within=None, means=lab, columns=columns)
+    """A lab-level column makes no difference: labs' means move among labs, with labs' residuals
+    where they are."""
+    return Null(
+        f"the means of {_plural(lab)}{_given(columns)} among them",
+        within=None,
+        means=lab,
+        columns=columns,
+    )
 
 
 def between_and_within_labs(*columns: str, lab: str = "heritage") -> Null:
-    """A column makes no difference, neither inside labs nor between them: both means and residuals move."""
-    words = f"the means of {_plural(lab)}{_given(columns)} among them, and residuals among the models of each"
+    """A column makes no difference, neither inside labs nor between them: both means and residuals
+    move."""
+    words = (
+        f"the means of {_plural(lab)}{_given(columns)} among them, and residuals among the models "
+        f"of each"
+    )
     return Null(words, within=lab, means=lab, columns=columns)
 
 
@@ -239,7 +301,9 @@ def _given(columns: tuple[str, ...]) -> str:
 
 
 def _words(column: str) -> str:
-    return {"heritage": "lab", "model_id": "model", "clade": "family"}.get(column, column.replace("_", " "))
+    return {"heritage": "lab", "model_id": "model", "clade": "family"}.get(
+        column, column.replace("_", " ")
+    )
 
 
 def _plural(column: str) -> str:
@@ -248,26 +312,41 @@ def _plural(column: str) -> str:
 
 
 class Rearranged:
-    """m rearrangements of all units and groups that some rows hold; a universe of fewer follows the same ones.
+    """m rearrangements of all units and groups that some rows hold; a universe of fewer follows the
+    same ones.
 
-    A universe that lacks units takes, of each rearrangement, the first unit that it does have: a uniform rearrangement
-    of all induces a uniform one of the rest, and units that two universes share move alike.
+    A universe that lacks units takes, of each rearrangement, the first unit that it does have: a
+    uniform rearrangement of all induces a uniform one of the rest, and units that two universes
+    share move alike.
     """
 
     def __init__(self, rows: pd.DataFrame, null: Null, m: int, seed: int) -> None:
-        """Raises UsageError where a column that the null names is missing, or a unit is in two groups."""
-        needed = [name for name in (null.within, null.means, null.unit if null.within is not None else "") if name]
+        """Raises UsageError where a column that the null names is missing, or a unit is in two
+        groups."""
+        needed = [
+            name
+            for name in (null.within, null.means, null.unit if null.within is not None else "")
+            if name
+        ]
         if absent := [name for name in needed if name not in rows]:
-            raise UsageError("no such column", where="null", got=", ".join(absent), allowed=", ".join(rows))
+            raise UsageError(
+                "no such column", where="null", got=", ".join(absent), allowed=", ".join(rows)
+            )
         rng, self.null = np.random.default_rng(seed), null
         if null.within is not None:
             groups = [null.within] if null.within else []
             units = rows[list(dict.fromkeys([null.unit, *groups]))].drop_duplicates()
             if units[null.unit].duplicated().any():
                 twice = units.loc[units[null.unit].duplicated(), null.unit].iloc[0]
-                raise UsageError("a unit in several groups", where=null.unit, got=twice, allowed="one group each")
+                raise UsageError(
+                    "a unit in several groups", where=null.unit, got=twice, allowed="one group each"
+                )
             self.units = pd.Index(units[null.unit])
-            codes = pd.factorize(units[null.within])[0] if groups else np.zeros(len(units), dtype=np.int64)
+            codes = (
+                pd.factorize(units[null.within])[0]
+                if groups
+                else np.zeros(len(units), dtype=np.int64)
+            )
             self.unit_places = rearrangements(codes, m, rng)
         if null.means:
             self.groups = pd.Index(rows[null.means].unique())
@@ -278,7 +357,8 @@ class Rearranged:
 
         Raises UsageError where two rows that may move are of one unit.
         """
-        null, y = self.null, rows[OUTCOME].to_numpy(np.float64)
+        null = self.null
+        y = rows[OUTCOME].to_numpy(np.float64)
         fitted = _fitted(rows, null, y)
         residuals = np.tile(y - fitted, (1, 1))
         if null.means:
@@ -286,24 +366,32 @@ class Rearranged:
             means = np.bincount(codes, residuals[0]) / np.bincount(codes)
             residuals = residuals - means[codes]
             sd = deviations_of_means(residuals[0], means, np.bincount(codes))
-            moved = (means / sd)[first_return(self.group_places, self.groups.get_indexer(values))] * sd
+            moved = (means / sd)[
+                first_return(self.group_places, self.groups.get_indexer(values))
+            ] * sd
             fitted = fitted + moved[:, codes]
         if null.within is not None:
             if rows[null.unit].duplicated().any():
                 twice = rows.loc[rows[null.unit].duplicated(), null.unit].iloc[0]
-                raise UsageError("two rows of one unit", where=null.unit, got=twice, allowed="one row each")
-            residuals = residuals[0][first_return(self.unit_places, self.units.get_indexer(rows[null.unit]))]
+                raise UsageError(
+                    "two rows of one unit", where=null.unit, got=twice, allowed="one row each"
+                )
+            residuals = residuals[0][
+                first_return(self.unit_places, self.units.get_indexer(rows[null.unit]))
+            ]
         return np.asarray(fitted + residuals)
 
 
 def deviations_of_means(residuals: Array, means: Array, sizes: Places) -> Array:
-    """Standard deviation of each group's mean, √(τ² + σ²/n): of one model it is less sure than of twelve.
+    """Standard deviation of each group's mean, √(τ² + σ²/n): of one model it is less sure than of
+    twelve.
 
-    residuals: within groups; means: off 0. σ² is their mean square, τ² by moments, at least 0 (the ANOVA estimator for
-    unequal n; Searle, Casella and McCulloch 1992, Variance Components, section 3.6). All are 1 where groups are of one
-    size, or nothing tells them apart.
+    residuals: within groups; means: off 0. σ² is their mean square, τ² by moments, at least 0 (the
+    ANOVA estimator for unequal n; Searle, Casella and McCulloch 1992, Variance Components, section
+    3.6). All are 1 where groups are of one size, or nothing tells them apart.
     """
-    n, k = int(sizes.sum()), sizes.size
+    n = int(sizes.sum())
+    k = sizes.size
     if n == k or k < 2 or (sizes == sizes[0]).all():
         return np.ones(k)
     within = float(residuals @ residuals) / (n - k)
@@ -313,7 +401,8 @@ def deviations_of_means(residuals: Array, means: Array, sizes: Places) -> Array:
 
 
 def _fitted(rows: pd.DataFrame, null: Null, y: Array) -> Array:
-    """Least squares on what is given, with a level for every group in which residuals move but whose means do not."""
+    """Least squares on what is given, with a level for every group in which residuals move but
+    whose means do not."""
     levels = null.within and not null.means
     design = [np.ones(len(rows)), *(rows[name].to_numpy(np.float64) for name in null.columns)]
     if levels:
@@ -332,12 +421,15 @@ def rearrangements(codes: Places, m: int, rng: np.random.Generator) -> Places:
 
 
 def first_return(places: Places, chosen: Places) -> Places:
-    """The rearrangements that those of all units induce on some of them, m × len(chosen), as positions in `chosen`."""
+    """The rearrangements that those of all units induce on some of them, m × len(chosen), as
+    positions in `chosen`."""
     position = np.full(places.shape[1], -1)
     position[chosen] = np.arange(len(chosen))
     reached = places[:, chosen]
     while (position[reached] < 0).any():
-        reached = np.where(position[reached] < 0, np.take_along_axis(places, reached, axis=1), reached)
+        reached = np.where(
+            position[reached] < 0, np.take_along_axis(places, reached, axis=1), reached
+        )
     return np.asarray(position[reached])
 
 
@@ -351,9 +443,11 @@ class SpecificationCurve:
     """Estimates of all universes; `p` and `smallest_p` are None where nothing was rearranged."""
 
     table: pd.DataFrame
-    """A row per universe by its estimate: a column for each choice, estimate, n_rows, what the judge adds.
+    """A row per universe by its estimate: a column for each choice, estimate, n_rows, what the
+    judge adds.
 
-    Of rearrangements: p (one-sided), null_lower and null_upper (central 95% of the estimates at this place)."""
+    Of rearrangements: p (one-sided), null_lower and null_upper (central 95% of the estimates at
+    this place)."""
     choices: tuple[str, ...]
     moves: pd.DataFrame
     """See `moved_by`."""
@@ -365,7 +459,8 @@ class SpecificationCurve:
     null: str = ""
     """What was rearranged, in words."""
     p: float | None = None
-    """One-sided: share of rearrangements whose median over universes is at least as far on the statement's side."""
+    """One-sided: share of rearrangements whose median over universes is at least as far on the
+    statement's side."""
     smallest_p: float | None = None
     """That of the most extreme rearrangement: no data could have given less."""
     resamples: int = 0
@@ -390,7 +485,8 @@ class SpecificationCurve:
         return "; ".join(filter(None, words))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the curve with its choices below, onto the axes or onto those of a new figure, and return them."""
+        """Draw the curve with its choices below, onto the axes or onto those of a new figure, and
+        return them."""
         with house_style():
             axes = axes if axes is not None else Figure().add_subplot()
             moves = dict(zip(self.moves["choice"], self.moves["alone"], strict=True))
@@ -408,14 +504,19 @@ def specification_curve(
     resamples: int = RESAMPLES,
     seed: int = 1,
 ) -> SpecificationCurve:
-    """The estimate in every universe, and the median of all against `resamples` rearrangements under the null.
+    """The estimate in every universe, and the median of all against `resamples` rearrangements
+    under the null.
 
-    choices: see `universes`. estimate: a closed form of `estimators`, or `of_each` of any function. above: the
-    statement is that the estimate is large, else that it is small. p = (b + 1)/(resamples + 1), the same rearrangement
-    of models in every universe. Raises UsageError as `universes` does, and where no universe has an estimate.
+    choices: see `universes`. estimate: a closed form of `estimators`, or `of_each` of any function.
+    above: the statement is that the estimate is large, else that it is small. p = (b +
+    1)/(resamples + 1), the same rearrangement of models in every universe. Raises UsageError as
+    `universes` does, and where no universe has an estimate.
     """
     rearranged = Rearranged(rows, null, resamples, seed) if null is not None else None
-    names, records, failed, draws = list(choices), [], [], []
+    names = list(choices)
+    records = []
+    failed = []
+    draws = []
     for labels, universe in universes(rows, choices):
         at = dict(zip(names, labels, strict=True))
         try:
@@ -432,10 +533,14 @@ def specification_curve(
             draws.append(statistic(rearranged.outcomes(universe)))
     if not records:
         why = failed[0]["why"] if failed else "no choices"
-        raise UsageError("no universe has an estimate", got=why, allowed="rows that carry the estimate")
+        raise UsageError(
+            "no universe has an estimate", got=why, allowed="rows that carry the estimate"
+        )
     table = pd.DataFrame(records)
     joint = _joint(table["estimate"].to_numpy(), np.array(draws), above) if draws else {}
-    table = table.assign(**joint.pop("columns", {})).sort_values("estimate", kind="stable", ignore_index=True)
+    table = table.assign(**joint.pop("columns", {})).sort_values(
+        "estimate", kind="stable", ignore_index=True
+    )
     table = table.assign(**joint.pop("places", {}))
     return SpecificationCurve(
         table=table,
@@ -451,9 +556,12 @@ def specification_curve(
 
 
 def _joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
-    """p of every universe and of the median of all, and where rearrangements put the curve; draws: universes × m."""
-    m, side = draws.shape[1], 1.0 if above else -1.0
-    medians, median = side * np.nanmedian(draws, axis=0), side * float(np.median(estimates))
+    """p of every universe and of the median of all, and where rearrangements put the curve; draws:
+    universes × m."""
+    m = draws.shape[1]
+    side = 1.0 if above else -1.0
+    medians = side * np.nanmedian(draws, axis=0)
+    median = side * float(np.median(estimates))
     beyond = (side * draws >= side * estimates[:, None] - 1e-12).sum(axis=1)
     lower, upper = np.nanquantile(np.sort(draws, axis=0), [0.025, 0.975], axis=1)
     highest = max(float(medians.max()), median)
@@ -468,19 +576,36 @@ def _joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
 
 
 def moved_by(table: pd.DataFrame, choices: Sequence[str], value: str = "estimate") -> pd.DataFrame:
-    """Which choice moves a value how much: choice, alone, together, lowest, lowest_mean, highest, highest_mean.
+    """Which choice moves a value how much: choice, alone, together, lowest, lowest_mean, highest,
+    highest_mean.
 
-    alone: V(E[value | choice])/V(value), what the choice explains by itself; together: 1 − V(E[value | all other
-    choices])/V(value), with its interplay with others (Sobol indices; Saltelli and others 2010,
-    doi:10.1016/j.cpc.2009.09.018). lowest and highest: the options with the smallest and largest mean.
+    alone: V(E[value | choice])/V(value), what the choice explains by itself; together: 1 −
+    V(E[value | all other choices])/V(value), with its interplay with others (Sobol indices;
+    Saltelli and others 2010, doi:10.1016/j.cpc.2009.09.018). lowest and highest: the options with
+    the smallest and largest mean.
     """
-    total, records = float(table[value].var(ddof=0)), []
+    total = float(table[value].var(ddof=0))
+    records = []
     for choice in choices:
         means = table.groupby(choice, sort=False)[value].mean()
         others = [name for name in choices if name != choice]
-        rest = table.groupby(others)[value].transform("mean") if others else pd.Series(0.0, index=table.index)
+        rest = (
+            table.groupby(others)[value].transform("mean")
+            if others
+            else pd.Series(0.0, index=table.index)
+        )
         alone = float(table[choice].map(means).var(ddof=0)) / total if total > 0 else 0.0
         together = 1 - float(rest.var(ddof=0)) / total if total > 0 else 0.0
         ends = {"lowest": means.idxmin(), "lowest_mean": means.min(), "highest": means.idxmax()}
-        records.append({"choice": choice, "alone": alone, "together": together, **ends, "highest_mean": means.max()})
-    return pd.DataFrame(records).sort_values("alone", ascending=False, kind="stable", ignore_index=True)
+        records.append(
+            {
+                "choice": choice,
+                "alone": alone,
+                "together": together,
+                **ends,
+                "highest_mean": means.max(),
+            }
+        )
+    return pd.DataFrame(records).sort_values(
+        "alone", ascending=False, kind="stable", ignore_index=True
+    )

@@ -1,4 +1,5 @@
-"""logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: where in the network is the transition layer?
+"""logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: where in the network is
+the transition layer?
 
 How it and its rivals predict networks that they were not fitted on is asked by `transition_rules`.
 """
@@ -56,24 +57,36 @@ LEAST_KNOWN = 30.0
 """Standard error of an outcome of which its bounds say nothing."""
 
 
-def between(line: Mixed, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int) -> tuple[Array, Array]:
+def between(
+    line: Mixed, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int
+) -> tuple[Array, Array]:
     """Outcomes and their errors that stand for y_i only known to lie between lower_i and upper_i.
 
-    By expectation propagation every indicator lower_i < y_i < upper_i becomes the normal factor N(y_i | m_i, r_i²) that
-    gives the mean and variance of y_i under its prediction from the other rows, truncated to the bounds (Minka 2001,
-    arXiv:1301.2294). For narrow bounds that is their middle and width/√12; one bound may be infinite.
+    By expectation propagation every indicator lower_i < y_i < upper_i becomes the normal factor
+    N(y_i | m_i, r_i²) that gives the mean and variance of y_i under its prediction from the other
+    rows, truncated to the bounds (Minka 2001, arXiv:1301.2294). For narrow bounds that is their
+    middle and width/√12; one bound may be infinite.
     """
     closed = np.isfinite(lower) & np.isfinite(upper)
     with np.errstate(invalid="ignore"):
-        y = np.where(closed, (lower + upper) / 2, np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND))
+        y = np.where(
+            closed,
+            (lower + upper) / 2,
+            np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND),
+        )
         error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     names = folds([str(i) for i in range(y.size)])
     for _ in range(ROUNDS):
         model = line.design_rows(rows.assign(place=y, rounding=error)).gaussian
-        drawn = held_out(model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False).draws
-        centre, spread = drawn.mean(axis=0), drawn.std(axis=0)
+        drawn = held_out(
+            model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False
+        ).draws
+        centre = drawn.mean(axis=0)
+        spread = drawn.std(axis=0)
         a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
-        mean, variance = stats.truncnorm.stats(a, np.maximum(b, a + 1e-9), centre, spread, moments="mv")
+        mean, variance = stats.truncnorm.stats(
+            a, np.maximum(b, a + 1e-9), centre, spread, moments="mv"
+        )
         precision = 1 / variance - 1 / np.square(spread)
         usable = precision > LEAST_KNOWN**-2
         precision = np.where(usable, precision, LEAST_KNOWN**-2)
@@ -103,35 +116,51 @@ def across_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFram
 
 
 def within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
-    """Errors with each network left out alone, of many every twentieth together; empty where no lab has two."""
+    """Errors with each network left out alone, of many every twentieth together; empty where no lab
+    has two."""
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
         return pd.DataFrame(columns=["rule", "error_of_depth"])
-    return _compared(line, fit, folds(fit.rows["model_id"].astype(str).tolist()), several, published)[1]
+    return _compared(
+        line, fit, folds(fit.rows["model_id"].astype(str).tolist()), several, published
+    )[1]
 
 
 def _compared(
-    line: Mixed, fit: Fit, names: Sequence[str], counted: NDArray[np.bool_], published: Formula | None
+    line: Mixed,
+    fit: Fit,
+    names: Sequence[str],
+    counted: NDArray[np.bool_],
+    published: Formula | None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Predictions of every rule and L*, one row per network, and their errors, one row per rule, the best first.
+    """Predictions of every rule and L*, one row per network, and their errors, one row per rule,
+    the best first.
 
     Rules that are fitted predict every fold from the others; only networks `counted` count.
     """
-    every, seed = fit.rows, fit.seed
+    every = fit.rows
+    seed = fit.seed
     depth = every["n_layers"].to_numpy(dtype=np.float64)
     rows = every.loc[counted, ["model_id", "heritage", "n_layers", "n_heads", "L_star"]].copy()
-    L, star = depth[counted], rows["L_star"].to_numpy()
+    L = depth[counted]
+    star = rows["L_star"].to_numpy()
     fixed = {"L/2": L / 2}
     if published:
         a, b, c = published
-        fixed["published formula"] = L * (a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64))
+        fixed["published formula"] = L * (
+            a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64)
+        )
     drawn = {}
     for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
         model = each.design_rows(every).gaussian
-        logits = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False).draws
+        logits = held_out(
+            model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False
+        ).draws
         drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
     model = _polynomial(every)
-    drawn["polynomial"] = held_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
+    drawn["polynomial"] = (
+        held_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
+    )
     errors: list[dict[str, object]] = []
     for name, layers in fixed.items():
         rows[name] = layers
@@ -150,10 +179,15 @@ def _compared(
 
 
 def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
-    """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with its t interval."""
+    """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with
+    its t interval."""
     off = np.abs(predicted - star)
     gained = np.abs(L / 2 - star) / L - off / L
-    reach = stats.t.ppf((1 + options.level) / 2, gained.size - 1) * gained.std(ddof=1) / gained.size**0.5
+    reach = (
+        stats.t.ppf((1 + options.level) / 2, gained.size - 1)
+        * gained.std(ddof=1)
+        / gained.size**0.5
+    )
     return {
         "error_of_depth": float((off / L).mean()),
         "mape": float((off / star).mean()),
@@ -180,14 +214,25 @@ def _polynomial(rows: pd.DataFrame) -> Gaussian:
 def terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
     """The polynomial's terms as published and as fitted."""
     L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
-    drawn = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array([1.0, L.max(), 1 / H.min()])
+    drawn = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array(
+        [1.0, L.max(), 1 / H.min()]
+    )
     low, high = equal_tailed(drawn)
     stated = {"published": published} if published else {}
-    return pd.DataFrame({"term": [*"abc"], **stated, "median": np.median(drawn, axis=0), "lower": low, "upper": high})
+    return pd.DataFrame(
+        {
+            "term": [*"abc"],
+            **stated,
+            "median": np.median(drawn, axis=0),
+            "lower": low,
+            "upper": high,
+        }
+    )
 
 
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
-"""Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the rest share 1."""
+"""Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the
+rest share 1."""
 SHAPE = {"n_layers": "b", "n_heads": "c"}
 LOGS = {"n_layers": "log L_i", "n_heads": "log H_i"}
 WHY = {
@@ -204,7 +249,8 @@ class Placed:
     """One row per network with its transition layer."""
 
     rows: pd.DataFrame
-    """model_id, heritage, n_layers, n_heads, L_star, their logs, and on the logit `place` with its `rounding`."""
+    """model_id, heritage, n_layers, n_heads, L_star, their logs, and on the logit `place` with its
+    `rounding`."""
     line: Mixed
     """On the logit, with depth and heads where they vary."""
     sources: tuple[str, ...]
@@ -212,7 +258,11 @@ class Placed:
 
 
 def transition_rows(
-    table: pd.DataFrame, definition: str, *, column: str = "", source: str | Sequence[str] | None = None
+    table: pd.DataFrame,
+    definition: str,
+    *,
+    column: str = "",
+    source: str | Sequence[str] | None = None,
 ) -> Placed:
     """The rows of `fit_transition` and their line; raises as it does."""
     rows, sources, warnings = _rows(table, column or f"L_star_{definition}", source)
@@ -228,11 +278,17 @@ def transition_rows(
         )
     labs = rows["heritage"].astype(str)
     if labs.nunique() < 2:
-        raise UsageError("no other lab to predict", where="heritage", got=labs.unique()[0], allowed="2 labs or more")
+        raise UsageError(
+            "no other lab to predict",
+            where="heritage",
+            got=labs.unique()[0],
+            allowed="2 labs or more",
+        )
     line = declare_places([name for name in SHAPE if np.ptp(rows[name])])
     logs = rows.assign(log_n_layers=np.log(L), log_n_heads=np.log(H), place=0.0, rounding=0.0)
     with np.errstate(divide="ignore"):
-        lower, upper = logit(np.maximum(star - 1, 0) / L), logit(np.minimum(star, L) / L)
+        lower = logit(np.maximum(star - 1, 0) / L)
+        upper = logit(np.minimum(star, L) / L)
     place, rounding = between(line, logs, lower, upper, seed=L.size)
     return Placed(
         rows=logs.assign(place=place, rounding=rounding),
@@ -256,35 +312,47 @@ def fit_transition(
     published: Formula | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* − 1)/L and L*/L.
+    """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* −
+    1)/L and L*/L.
 
     In the first and the last layer one of these bounds is infinite on the logit (`between`).
 
-    `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace variant>` where
-    there is one), or your own, whose columns `outcome` (L*), `model`, `lab`, `depth` and `heads` name; of several rows
-    of a model the mean is taken. L* is no gain, so models whose gains are near 1 by construction count too. On the
-    logit no prediction leaves the network. Next to it, each fitted without the lab that is predicted: the polynomial L*
-    = L (a + b L + c/H) and the mean fraction, and without any fit L/2 and the `published` formula, the polynomial with
-    these a, b, c. Quantities: depth (p of a network of middling shape), new_network (of a new network of a new lab),
-    slopes, lab_sd, residual_sd. Tables: `models` (L* and every prediction from other labs with the logit model's
-    interval), `errors` (`error_of_depth` = mean |predicted − L*|/L, `mape` relative to L*, `better_than_half`: the
-    error of L/2 minus the rule's, with paired t interval, share of predictions and of intervals inside the network,
-    coverage and width of the intervals), `errors_within_labs` (the same of networks whose lab has others, each
-    predicted from all others, so that its lab is known), `polynomial` (its terms).
+    `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace
+    variant>` where there is one), or your own, whose columns `outcome` (L*), `model`, `lab`,
+    `depth` and `heads` name; of several rows of a model the mean is taken. L* is no gain, so models
+    whose gains are near 1 by construction count too. On the logit no prediction leaves the network.
+    Next to it, each fitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H)
+    and the mean fraction, and without any fit L/2 and the `published` formula, the polynomial with
+    these a, b, c. Quantities: depth (p of a network of middling shape), new_network (of a new
+    network of a new lab), slopes, lab_sd, residual_sd. Tables: `models` (L* and every prediction
+    from other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted −
+    L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 minus the rule's, with paired
+    t interval, share of predictions and of intervals inside the network, coverage and width of the
+    intervals), `errors_within_labs` (the same of networks whose lab has others, each predicted from
+    all others, so that its lab is known), `polynomial` (its terms).
 
-    Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models, fewer than 2 labs, a
-    layer outside 1 to L, missing depth, heads or lab, a model with two of one of these.
+    Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models,
+    fewer than 2 labs, a layer outside 1 to L, missing depth, heads or lab, a model with two of one
+    of these.
     """
     unprefixed = not outcome and definition in table and f"L_star_{definition}" not in table
     column = outcome or (definition if unprefixed else f"L_star_{definition}")
     _check_definition(table, column)
     if published is not None and len(published) != len("abc"):
-        raise UsageError("a published formula has three terms", got=published, allowed="a, b, c of L (a + b L + c/H)")
+        raise UsageError(
+            "a published formula has three terms",
+            got=published,
+            allowed="a, b, c of L (a + b L + c/H)",
+        )
     columns = gain_columns("fit_transition", column, model=model, lab=lab, depth=depth, heads=heads)
-    placed = transition_rows(columns.read(table), outcome or definition, column=column, source=source)
+    placed = transition_rows(
+        columns.read(table), outcome or definition, column=column, source=source
+    )
     slopes = tuple(name.removeprefix("log_") for name in placed.line.covariates)
     statements: dict[str, Statement] = {"behind the middle": lambda q: q["depth"] > 0.5}
-    statements["L* of a network like these lies behind the middle"] = lambda q: q["new_network"] > 0.5
+    statements["L* of a network like these lies behind the middle"] = lambda q: (
+        q["new_network"] > 0.5
+    )
     if "n_layers" in slopes:
         statements["deeper networks turn relatively later"] = lambda q: q["slope_n_layers"] > 0
     if "n_heads" in slopes:
@@ -293,7 +361,13 @@ def fit_transition(
         name="transition",
         of=placed.line.design_rows,
         quantities=_quantities,
-        reported=("depth", *(f"slope_{name}" for name in slopes), "lab_sd", "residual_sd", "new_network"),
+        reported=(
+            "depth",
+            *(f"slope_{name}" for name in slopes),
+            "lab_sd",
+            "residual_sd",
+            "new_network",
+        ),
         statements=statements,
         statistics=_statistics,
         equations=describe_terms(published),
@@ -335,9 +409,17 @@ def declare_places(shape: Sequence[str]) -> Mixed:
         for name in shape
     ]
     labs = Levels(
-        column="heritage", scale=SPREAD, symbol="τ", why=WHY["τ"], effect="u_lab(i)", quantity="lab_sd", name=LEVEL
+        column="heritage",
+        scale=SPREAD,
+        symbol="τ",
+        why=WHY["τ"],
+        effect="u_lab(i)",
+        quantity="lab_sd",
+        name=LEVEL,
     )
-    rest = Rest(scale=SPREAD, why=WHY["σ"], quantity="residual_sd", error="rounding", error_symbol="r_i")
+    rest = Rest(
+        scale=SPREAD, why=WHY["σ"], quantity="residual_sd", error="rounding", error_symbol="r_i"
+    )
     return Mixed(
         outcome="place",
         left="logit p_i",
@@ -359,22 +441,31 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
 
 def describe_terms(published: Formula | None) -> tuple[str, ...]:
     """What the symbols of the model stand for, and the polynomial next to it."""
-    terms = ", ".join(f"{name} = {value:g}" for name, value in zip("abc", published or (), strict=False))
+    terms = ", ".join(
+        f"{name} = {value:g}" for name, value in zip("abc", published or (), strict=False)
+    )
     return (
         "L*_i = ⌈p_i L_i⌉;  r_i the rounding of L*_i to whole layers on the logit",
-        f"fitted polynomial: L*_i/L_i = a + b L_i + c/H_i + ε_i{f';  published: {terms}' if terms else ''}",
+        f"fitted polynomial: L*_i/L_i = a + b L_i + c/H_i + "
+        f"ε_i{f';  published: {terms}' if terms else ''}",
     )
 
 
 def _of_new(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict, with the logs of depth and heads."""
     rows = columns.of_new(new)
-    return rows.assign(**{f"log_{n}": np.log(numbers(rows[n], n, least=1, positive=True)) for n in SHAPE})
+    return rows.assign(
+        **{f"log_{n}": np.log(numbers(rows[n], n, least=1, positive=True)) for n in SHAPE}
+    )
 
 
 def _check_definition(table: pd.DataFrame, column: str) -> None:
     """UsageError for a definition that rows of `features` do not have."""
-    defined = [str(name) for name in table if str(name).startswith("L_star_") and not str(name).endswith("_sd")]
+    defined = [
+        str(name)
+        for name in table
+        if str(name).startswith("L_star_") and not str(name).endswith("_sd")
+    ]
     if column not in table and defined:
         definitions = [name.removeprefix("L_star_") for name in defined]
         raise unknown("no such definition of L*", column.removeprefix("L_star_"), definitions)
@@ -398,7 +489,9 @@ def _rows(
     facts = models[["heritage", "n_layers", "n_heads"]]
     if (differ := facts.nunique().gt(1).any(axis=1)).any():
         raise UsageError(
-            "a model has two labs or two geometries", got=named(differ.index[differ]), allowed="one of each"
+            "a model has two labs or two geometries",
+            got=named(differ.index[differ]),
+            allowed="one of each",
         )
     if twice := models.size().loc[lambda n: n > 1].index.tolist():
         warnings.append("several rows, so their mean is used: " + named(twice))
@@ -409,22 +502,28 @@ def _rows(
 
 
 def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
-    edge, same_place = int(((star == 1) | (star == L)).sum()), is_constant(star / L)
+    edge = int(((star == 1) | (star == L)).sum())
+    same_place = is_constant(star / L)
     rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
     r = float(np.corrcoef(np.log(L), np.log(H))[0, 1]) if np.ptp(L) and np.ptp(H) else 0.0
     small = L.size < 12 or labs.nunique() < 4
     words = {
-        f"L* is the first or the last layer of {edge} networks: there the logit is known on one side only": edge,
-        "L*/L is the same in every network: its spread is known up to the rounding of L* and its prior": same_place,
-        f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": is_constant(star) and not same_place,
-        "one network of every lab: labs cannot be separated from networks, so their prior decides": labs.is_unique,
-        f"the three terms of the polynomial have rank {rank} in these networks: their priors decide between them": (
-            rank < 3
-        ),
+        f"L* is the first or the last layer of {edge} networks: there the logit is known on one "
+        f"side only": edge,
+        "L*/L is the same in every network: its spread is known up to the rounding of L* and its "
+        "prior": same_place,
+        f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": is_constant(star)
+        and not same_place,
+        "one network of every lab: labs cannot be separated from networks, so their prior "
+        "decides": labs.is_unique,
+        f"the three terms of the polynomial have rank {rank} in these networks: their priors "
+        f"decide between them": (rank < 3),
         "L is the same in every network: no slope": not np.ptp(L),
         "H is the same in every network: no slope": not np.ptp(H),
-        f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated": abs(r) > 0.95,
-        f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on the priors": small,
+        f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated": abs(r)
+        > 0.95,
+        f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on "
+        f"the priors": small,
     }
     return tuple(line for line, holds in words.items() if holds)
 
@@ -434,12 +533,16 @@ def _statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     deep = np.median(L) <= L
     if not deep.any() or deep.all():
         return LOCATION
-    return {**LOCATION, "deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)}
+    return {
+        **LOCATION,
+        "deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1),
+    }
 
 
 def _figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("models").sort_values("n_layers", ignore_index=True)
-    rows, L = np.arange(len(table)), table["n_layers"].astype("float64")
+    rows = np.arange(len(table))
+    L = table["n_layers"].astype("float64")
     axes.hlines(rows, table["logit_lower"] / L, table["logit_upper"] / L, alpha=0.4, linewidth=4)
     axes.plot(table["logit"] / L, rows, "|", label="predicted from other labs")
     if "published formula" in table:

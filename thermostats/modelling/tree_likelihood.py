@@ -1,7 +1,8 @@
-"""Restricted and full likelihood of a line with errors that follow a tree, maximised without priors.
+"""Restricted and full likelihood of a line with errors that follow a tree, maximised without
+priors.
 
-y = Xβ + u + e, Var = σ² ((1 − λ) I + λ K) + diag(error²), K of unit diagonal on trees whose models all stand at the
-same height; λ is Pagel's (1999, doi:10.1038/44766), the share of descent.
+y = Xβ + u + e, Var = σ² ((1 − λ) I + λ K) + diag(error²), K of unit diagonal on trees whose models
+all stand at the same height; λ is Pagel's (1999, doi:10.1038/44766), the share of descent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from thermostats.modelling.draws import Array
 from thermostats.settings import coverage
 from thermostats.tables.tree import Tree
 
-REML, ML = "REML", "ML"
+REML = "REML"
+ML = "ML"
 GRID = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]])
 """λ that a maximum is sought between, and of the test."""
 TOLD, WANTED, TRIED = 0.6, 0.8, 400
@@ -46,14 +48,17 @@ class Maximum:
     log_likelihood: float
 
 
-def line(y: Array, x: Array, v: Array, *, method: str = REML, parameter: float = math.nan) -> Maximum:
+def line(
+    y: Array, x: Array, v: Array, *, method: str = REML, parameter: float = math.nan
+) -> Maximum:
     """Generalised least squares with Var = σ² v, σ² free.
 
     Standard errors are those of R's `gls`: σ² by n − p.
     """
     n, p = x.shape
     root = np.linalg.cholesky(v)
-    wx, wy = np.linalg.solve(root, x), np.linalg.solve(root, y)
+    wx = np.linalg.solve(root, x)
+    wy = np.linalg.solve(root, y)
     q, r = np.linalg.qr(wx)
     beta = np.linalg.solve(r, q.T @ wy)
     rss = float(np.square(wy - wx @ beta).sum())
@@ -84,16 +89,19 @@ def pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
 
 
 def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
-    """Outcome expected at every node of a tree at the mean columns, and of the models themselves what was measured.
+    """Outcome expected at every node of a tree at the mean columns, and of the models themselves
+    what was measured.
 
-    E(u_node | y) = λ K_node,models V⁻¹ (y − Xβ) with λ and β of the restricted likelihood. k: of all nodes; models: the
-    places of the models among them.
+    E(u_node | y) = λ K_node,models V⁻¹ (y − Xβ) with λ and β of the restricted likelihood. k: of
+    all nodes; models: the places of the models among them.
     """
     at = np.asarray(models)
     covariance = k[np.ix_(at, at)]
     made = pagel(y, x, covariance)
     v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * covariance
-    expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(v, y - x @ made.beta)
+    expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(
+        v, y - x @ made.beta
+    )
     expected[at] = y
     return np.asarray(expected)
 
@@ -106,16 +114,23 @@ def _best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
         except np.linalg.LinAlgError:  # models that do not differ by descent, at λ near 1
             values.append(-math.inf)
     k = int(np.argmax(values))
-    low, high = grid[max(k - 1, 0)], grid[min(k + 1, grid.size - 1)]
+    low = grid[max(k - 1, 0)]
+    high = grid[min(k + 1, grid.size - 1)]
     inner = optimize.minimize_scalar(
-        lambda t: -at(float(t)).log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        lambda t: -at(float(t)).log_likelihood,
+        bounds=(low, high),
+        method="bounded",
+        options={"xatol": 1e-10},
     )
-    return max((at(float(inner.x)), at(float(grid[k]))), key=lambda candidate: candidate.log_likelihood)
+    return max(
+        (at(float(inner.x)), at(float(grid[k]))), key=lambda candidate: candidate.log_likelihood
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Restricted:
-    """The restricted likelihood of λ in its own axes: w_s ~ N(0, σ² (1 − λ + λ μ_s)), s = 1 … n − p."""
+    """The restricted likelihood of λ in its own axes: w_s ~ N(0, σ² (1 − λ + λ μ_s)), s = 1 … n −
+    p."""
 
     mu: Array
     """Eigenvalues of K between contrasts that X does not explain."""
@@ -128,7 +143,10 @@ class Restricted:
         u, s, _ = np.linalg.svd(x)
         free = u[:, int((s > 1e-9 * s[0]).sum()) :]
         if free.shape[1] < 2:
-            raise UsageError("too few models for a share of descent", got=f"{len(x)} models, {x.shape[1]} columns")
+            raise UsageError(
+                "too few models for a share of descent",
+                got=f"{len(x)} models, {x.shape[1]} columns",
+            )
         mu, axes = np.linalg.eigh(free.T @ k @ free)
         return cls(mu=np.maximum(mu, 0.0), w=np.asarray(y @ free @ axes))
 
@@ -138,7 +156,9 @@ class Restricted:
         variance = 1 - GRID[:, None] + GRID[:, None] * self.mu
         df = self.mu.size
         rss = square @ (1 / variance).T
-        return np.asarray(df * np.log(square.sum(axis=-1, keepdims=True) / rss) - np.log(variance).sum(axis=1))
+        return np.asarray(
+            df * np.log(square.sum(axis=-1, keepdims=True) / rss) - np.log(variance).sum(axis=1)
+        )
 
     def statistic(self) -> Array:
         """Twice the log likelihood ratio of the best λ over 0, for every set of outcomes."""
@@ -175,12 +195,16 @@ class Restricted:
         return float(GRID[int(self.profile().argmax())])
 
 
-def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level: float = 0.05) -> pd.DataFrame:
+def power_by_size(
+    k: Array, columns: int, clades: int, lam: float = TOLD, level: float = 0.05
+) -> pd.DataFrame:
     """Power over multiples of a tree until it is enough: models, clades, lambda, power.
 
-    k: covariance of the models of one; every further one has clades and `columns` (the mean among them) of its own.
+    k: covariance of the models of one; every further one has clades and `columns` (the mean among
+    them) of its own.
     """
-    rng, rows = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    rows = []
     for times in TIMES:
         n = times * len(k)
         if n > MOST:
@@ -194,11 +218,17 @@ def power_by_size(k: Array, columns: int, clades: int, lam: float = TOLD, level:
     return pd.DataFrame(rows, columns=["models", "clades", "lambda", "power"])
 
 
-BROWNIAN, FREE, LEVELS = "brownian", "free", "levels"
+BROWNIAN = "brownian"
+FREE = "free"
+LEVELS = "levels"
 PROCESSES = (BROWNIAN, FREE, LEVELS)
-DESCENT, LAB, FAMILY, PARENT = "descent", "lab", "family", "parent"
+DESCENT = "descent"
+LAB = "lab"
+FAMILY = "family"
+PARENT = "parent"
 RATES = tuple(float(x) for x in np.geomspace(0.25, 16.0, 5))
-"""α on a tree of height 1, evenly on the log scale: over the tree's height what is inherited falls to 78% … 0."""
+"""α on a tree of height 1, evenly on the log scale: over the tree's height what is inherited falls
+to 78% … 0."""
 COMMON = (0.0, 0.25, 0.5, 0.75, 0.95)
 """η, where it is free."""
 
@@ -220,15 +250,19 @@ class Process:
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """Rows of sources of every node of a tree of unit height; the columns are branches, then what siblings share."""
+    """Rows of sources of every node of a tree of unit height; the columns are branches, then what
+    siblings share."""
 
     tree: Tree
     process: Process
     rows: Array
 
     def child(self, parent: str, length: float) -> tuple[Array, float]:
-        """Row of a new child's sources among those of the tree, and the scale of the one that is its own."""
-        place, share, n = self.tree.place(parent), self.process.remains(length), len(self.tree)
+        """Row of a new child's sources among those of the tree, and the scale of the one that is
+        its own."""
+        place = self.tree.place(parent)
+        share = self.process.remains(length)
+        n = len(self.tree)
         row = share * self.rows[place]
         if self.process.kind in {BROWNIAN, LEVELS}:
             return row, length**0.5
@@ -255,7 +289,9 @@ def sources(tree: Tree, process: Process) -> Sources:
             rows[i, i] = 1.0
             continue
         remaining = process.remains(float(tree.lengths[i]))
-        mean = sum((share * rows[p] for p, share in zip(parents, shares, strict=True)), np.zeros(2 * n))
+        mean = sum(
+            (share * rows[p] for p, share in zip(parents, shares, strict=True)), np.zeros(2 * n)
+        )
         rows[i] = remaining * mean
         rest = max(1 - float(np.square(rows[i]).sum()), 0.0)  # of one parent 1 − r²
         rows[i, i] = (rest * (1 - process.common)) ** 0.5
@@ -265,11 +301,13 @@ def sources(tree: Tree, process: Process) -> Sources:
 
 
 def columns_by_level(tree: Tree, rows: Array) -> dict[str, Array]:
-    """Whether a source is a branch of a lab, a family or a parent that two models or more (rows) descend from.
+    """Whether a source is a branch of a lab, a family or a parent that two models or more (rows)
+    descend from.
 
     Raises UsageError where no branch is shared.
     """
-    n, kinds = len(tree), np.array(tree.kinds)
+    n = len(tree)
+    kinds = np.array(tree.kinds)
     shared = np.concatenate([(rows[:, :n] != 0).sum(axis=0) > 1, np.zeros(n, dtype=bool)])
     of_branch = np.concatenate([np.isin(kinds, [LAB, FAMILY]), np.zeros(n, dtype=bool)])
     kinds = np.concatenate([kinds, np.full(n, "")])
@@ -307,10 +345,13 @@ class Pruning:
 
     @classmethod
     def of(cls, tree: Tree, names: Sequence[str]) -> Pruning:
-        """Of a tree without merges, for models by name. Raises UsageError for merges and for a model twice."""
+        """Of a tree without merges, for models by name. Raises UsageError for merges and for a
+        model twice."""
         if tree.merges:
             raise UsageError(
-                "a tree with merged models is not pruned", got=tree.merges[0], allowed="one parent a model"
+                "a tree with merged models is not pruned",
+                got=tree.merges[0],
+                allowed="one parent a model",
             )
         if len(set(names)) < len(names):
             raise UsageError("a model twice", allowed="one row per model")
@@ -325,12 +366,14 @@ class Pruning:
         return cls(parent, tree.lengths / heights[at].max(), levels, at)
 
     def products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
-        """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(noise), K of unit height."""
+        """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(noise), K of unit
+        height."""
         log_det, cross = self.many(w, np.array([drift]), noise[None])
         return float(log_det[0]), cross[0]
 
     def many(self, w: Array, drift: Array, noise: Array) -> tuple[Array, Array]:
-        """The same of many V: drift of size, noise size × models, W the same of all or size × models × m."""
+        """The same of many V: drift of size, noise size × models, W the same of all or size ×
+        models × m."""
         w = np.broadcast_to(w, (drift.size, *w.shape[-2:]))
         precision = np.zeros((drift.size, self.parent.size))
         weighted = np.zeros((drift.size, self.parent.size, w.shape[2]))
@@ -338,7 +381,9 @@ class Pruning:
         log_det = np.log(noise).sum(axis=1)
         cross = np.swapaxes(w, 1, 2) @ weighted[:, self.models]
         for level, above, first in self._upwards:
-            v, p, h = drift[:, None] * self.length[level], precision[:, level], weighted[:, level]
+            v = drift[:, None] * self.length[level]
+            p = precision[:, level]
+            h = weighted[:, level]
             grown = 1 + v * p
             log_det += np.log(grown).sum(axis=1)
             cross -= np.swapaxes(h, 1, 2) @ (h * (v / grown)[..., None])
@@ -347,7 +392,8 @@ class Pruning:
         return log_det, cross
 
     def solve(self, y: Array, drift: Array, noise: Array) -> Array:
-        """V⁻¹y of many V, each with a y of its own, size × models: (y − E(drift | y))/noise, from the tips and back."""
+        """V⁻¹y of many V, each with a y of its own, size × models: (y − E(drift | y))/noise, from
+        the tips and back."""
         precision, weighted = np.zeros((2, drift.size, self.parent.size))
         precision[:, self.models], weighted[:, self.models] = 1 / noise, y / noise
         for level, above, first in self._upwards:
@@ -362,19 +408,29 @@ class Pruning:
         return np.asarray((y - place[:, self.models]) / noise)
 
     @cached_property
-    def _upwards(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]:
+    def _upwards(
+        self,
+    ) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]:
         """Levels from the tips on: nodes, their parents, and where each parent's children begin."""
         levels = tuple(reversed(self.levels[1:]))
         firsts = [np.flatnonzero(np.diff(self.parent[level], prepend=-2)) for level in levels]
-        return tuple((level, self.parent[level][first], first) for level, first in zip(levels, firsts, strict=True))
+        return tuple(
+            (level, self.parent[level][first], first)
+            for level, first in zip(levels, firsts, strict=True)
+        )
 
 
-def pagel_by_pruning(y: Array, x: Array, tree: Tree, names: Sequence[str], *, method: str = REML) -> Maximum:
-    """The maximum over λ of the line with Var = σ² ((1 − λ) I + λ K), the same as `lineage_likelihood.pagel`.
+def pagel_by_pruning(
+    y: Array, x: Array, tree: Tree, names: Sequence[str], *, method: str = REML
+) -> Maximum:
+    """The maximum over λ of the line with Var = σ² ((1 − λ) I + λ K), the same as
+    `lineage_likelihood.pagel`.
 
-    y: an outcome a model; x: columns, models × p, the intercept among them; K the covariance on a tree of unit height.
+    y: an outcome a model; x: columns, models × p, the intercept among them; K the covariance on a
+    tree of unit height.
     """
-    pruning, w = Pruning.of(tree, names), np.column_stack([x, y])
+    pruning = Pruning.of(tree, names)
+    w = np.column_stack([x, y])
 
     def at(lam: float) -> Maximum:
         return _line(pruning, w, lam, method)
@@ -382,16 +438,21 @@ def pagel_by_pruning(y: Array, x: Array, tree: Tree, names: Sequence[str], *, me
     maxima = []
     for low, high in zip(STARTS, [*STARTS[1:], 1 - EDGE], strict=True):
         inner = optimize.minimize_scalar(
-            lambda lam: -at(float(lam)).log_likelihood, bounds=(low, high), method="bounded", options={"xatol": 1e-9}
+            lambda lam: -at(float(lam)).log_likelihood,
+            bounds=(low, high),
+            method="bounded",
+            options={"xatol": 1e-9},
         )
         maxima += [at(low), at(float(inner.x))]
     return max(maxima, key=lambda each: each.log_likelihood)
 
 
 def _line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
-    n, p = len(w), w.shape[1] - 1
+    n = len(w)
+    p = w.shape[1] - 1
     log_det, cross = pruning.products(w, lam, np.full(n, 1 - lam))
-    xx, xy = cross[:p, :p], cross[:p, p]
+    xx = cross[:p, :p]
+    xy = cross[:p, p]
     beta = np.asarray(np.linalg.solve(xx, xy), dtype=np.float64)
     rss = float(cross[p, p] - xy @ beta)
     df = {REML: n - p, ML: n}[method]
@@ -399,4 +460,11 @@ def _line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
     if method == REML:
         value -= 0.5 * float(np.linalg.slogdet(xx)[1])
     se = np.sqrt(np.diagonal(np.linalg.inv(xx)) * rss / (n - p))
-    return Maximum(method=method, parameter=lam, beta=beta, se=se, sigma=math.sqrt(rss / df), log_likelihood=value)
+    return Maximum(
+        method=method,
+        parameter=lam,
+        beta=beta,
+        se=se,
+        sigma=math.sqrt(rss / df),
+        log_likelihood=value,
+    )

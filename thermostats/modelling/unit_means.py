@@ -1,7 +1,9 @@
-"""ȳ_u ~ N(θ_u, s_0² + e_u²), θ_u ~ N(c, s²), e_u² estimated: means of units, one population, drawn exactly.
+"""ȳ_u ~ N(θ_u, s_0² + e_u²), θ_u ~ N(c, s²), e_u² estimated: means of units, one population, drawn
+exactly.
 
-A unit's mean is over its groups, such as categories of prompts, which are alike inside. Every error rests on few
-groups, so it is drawn with the rest (`Gaussian.freedom`), by what all units together tell of it (`moderated`).
+A unit's mean is over its groups, such as categories of prompts, which are alike inside. Every error
+rests on few groups, so it is drawn with the rest (`Gaussian.freedom`), by what all units together
+tell of it (`moderated`).
 """
 
 from __future__ import annotations
@@ -18,7 +20,15 @@ from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.importance import moderated
 from thermostats.modelling.laws import Law, deprecate, fits
-from thermostats.modelling.mixed_model import Fixed, Levels, Mixed, MixedDesign, Rest, declare_law, name_draws
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
 from thermostats.modelling.pairs import fit_invariance
 
 LEAST = 4
@@ -31,7 +41,9 @@ def checked_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float
     table = table.reset_index(drop=True)
     prior_scale(scale, outcome)
     labels(table[group], group)
-    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby("model_id"):
+    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby(
+        "model_id"
+    ):
         numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     return table
 
@@ -41,7 +53,12 @@ def table_of_means(fit: Fit) -> pd.DataFrame:
     models = fit.design.labels["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
     lower, upper = equal_tailed(mean, fit.level)
-    estimates = {"mean": mean.mean(axis=0), "lower": lower, "upper": upper, "p_below_0": (mean < 0).mean(axis=0)}
+    estimates = {
+        "mean": mean.mean(axis=0),
+        "lower": lower,
+        "upper": upper,
+        "p_below_0": (mean < 0).mean(axis=0),
+    }
     return pd.DataFrame({"model_id": models, **estimates})
 
 
@@ -52,7 +69,8 @@ def outcome_rows(outcome: str, fit: Fit) -> pd.DataFrame:
 
 def figure_of_means(fit: Fit, axes: Axes) -> Axes:
     """Outcomes of every model as dots, and the interval of its mean."""
-    rows, table = fit.table("rows"), fit.table("means")
+    rows = fit.table("rows")
+    table = fit.table("means")
     at = np.arange(len(table))
     for place, name in enumerate(table["model_id"]):
         y = rows.loc[rows["model_id"] == name, "outcome"]
@@ -62,12 +80,15 @@ def figure_of_means(fit: Fit, axes: Axes) -> Axes:
     axes.axvline(0, color="0.6", linewidth=0.8, linestyle=":")
     axes.set_yticks(at, table["model_id"])
     axes.set_ylim(-0.6, len(table) - 0.4)
-    axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}: outcomes (grey), mean with {fit.level:.0%} interval")
+    axes.set_xlabel(
+        f"{fit.estimand.replace('_', ' ')}: outcomes (grey), mean with {fit.level:.0%} interval"
+    )
     return axes
 
 
 REST = 0.05
-"""Prior scale of what a mean leaves out besides the spread of its values, in units of that between units."""
+"""Prior scale of what a mean leaves out besides the spread of its values, in units of that between
+units."""
 
 
 @fits
@@ -79,18 +100,19 @@ def fit_unit_means(
     group: str = "category",
     sources: Sequence[str] = (),
     seed: int = SEED,
-    settings: Settings = Settings(),  # noqa: B008 (frozen)
+    settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
     """ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²): the mean of every model over groups of outcomes.
 
-    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels). `scale`: a
-    difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s half-normal of that scale, s_0 of a
-    twentieth of it. e_m is the standard error over the groups' means, over outcomes where no model has two groups; it
-    is itself uncertain. Quantities: mean (θ, by model), population (c), unit_sd (s). Statements: "every mean < 0",
-    "every mean > 0". Tables: `means`, `rows`.
+    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels).
+    `scale`: a difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s
+    half-normal of that scale, s_0 of a twentieth of it. e_m is the standard error over the groups'
+    means, over outcomes where no model has two groups; it is itself uncertain. Quantities: mean (θ,
+    by model), population (c), unit_sd (s). Statements: "every mean < 0", "every mean > 0". Tables:
+    `means`, `rows`.
 
-    Raises UsageError for missing columns or labels, outcomes that are no finite numbers or constant, fewer than 4
-    outcomes of a model, a scale that is not above 0.
+    Raises UsageError for missing columns or labels, outcomes that are no finite numbers or
+    constant, fewer than 4 outcomes of a model, a scale that is not above 0.
     """
     rows = checked_means(table, outcome, group=group, scale=scale)
     units = declare_units(outcome, group, scale)
@@ -106,7 +128,8 @@ def fit_unit_means(
 
 
 def estimated(values: pd.Series, unit: Sequence[pd.Series]) -> pd.DataFrame:
-    """One row per unit: mean of its values, standard error and the error's degrees of freedom, and how many it has."""
+    """One row per unit: mean of its values, standard error and the error's degrees of freedom, and
+    how many it has."""
     by = values.groupby([each.to_numpy() for each in unit], sort=False)
     table = by.agg(["mean", "std", "size"]).fillna(0.0)
     error, freedom = moderated(table["std"].to_numpy(), table["size"].to_numpy(np.float64))
@@ -120,9 +143,19 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
     return Mixed(
         outcome="mean",
         left="ȳ_m",
-        fixed=(Fixed(sd=2 * scale, symbol="c", why=f"twice the scale: {why}", quantity="population"),),
+        fixed=(
+            Fixed(sd=2 * scale, symbol="c", why=f"twice the scale: {why}", quantity="population"),
+        ),
         kinds=(
-            Levels(column="model_id", scale=scale, symbol="s", why=why, effect="u_m", quantity="unit_sd", name="unit"),
+            Levels(
+                column="model_id",
+                scale=scale,
+                symbol="s",
+                why=why,
+                effect="u_m",
+                quantity="unit_sd",
+                name="unit",
+            ),
         ),
         rest=Rest(
             scale=REST * scale,
@@ -156,7 +189,9 @@ def state_units(units: Mixed, outcome: str, group: str) -> Law:
     )
 
 
-def tabulate_means(outcome: str, group: str, rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame:
+def tabulate_means(
+    outcome: str, group: str, rows: pd.DataFrame, fit: pd.DataFrame | None
+) -> pd.DataFrame:
     """A row a model with its mean; of rows to predict its name."""
     names = rows["model_id"].astype(str)
     if fit is not None:
@@ -166,11 +201,18 @@ def tabulate_means(outcome: str, group: str, rows: pd.DataFrame, fit: pd.DataFra
 
 
 def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, list[pd.Series]]:
-    """The values that a mean is over and their models: means of groups, outcomes where no model has two groups."""
+    """The values that a mean is over and their models: means of groups, outcomes where no model has
+    two groups."""
     model = rows["model_id"].astype(str)
     if (rows[group].groupby(model).nunique() < 2).all():
         return rows[outcome].astype("float64"), [model]
-    groups = rows[outcome].astype("float64").groupby([model, rows[group].astype(str)]).mean().reset_index()
+    groups = (
+        rows[outcome]
+        .astype("float64")
+        .groupby([model, rows[group].astype(str)])
+        .mean()
+        .reset_index()
+    )
     return groups[outcome], [groups["model_id"]]
 
 

@@ -1,4 +1,5 @@
-"""House style of figures and the few kinds the analyses draw; each takes a table and axes and returns the axes."""
+"""House style of figures and the few kinds the analyses draw; each takes a table and axes and
+returns the axes."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def _declared() -> dict[str, Mark]:
 
 
 HERITAGES: Mapping[str, Mark] = _declared()
-"""Labs that figures keep apart, never by colour alone; Okabe and Ito's colours (jfly.uni-koeln.de/color) come first."""
+"""Labs that figures keep apart, never by colour alone; Okabe and Ito's colours
+(jfly.uni-koeln.de/color) come first."""
 
 ABOVE: Mapping[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 4}
 """Where a legend of heritages stands that would hide what is drawn."""
@@ -55,16 +57,19 @@ OTHER_MARKERS = ("h", "d", "*", "H", "8")
 
 
 def mark(heritage: str) -> Mark:
-    """Colour and marker of a heritage: the same in every figure, whatever other heritages are shown.
+    """Colour and marker of a heritage: the same in every figure, whatever other heritages are
+    shown.
 
-    Heritages that end in a number, such as recipes r01 to r16, differ from one another up to 25 of them.
+    Heritages that end in a number, such as recipes r01 to r16, differ from one another up to 25 of
+    them.
     """
     for name, declared in HERITAGES.items():
         if name.replace(" ", "") == heritage.replace(" ", ""):
             return declared
     counted = re.search(r"\d+$", heritage)
     number = int(counted[0]) if counted else zlib.crc32(heritage.encode())
-    colors, markers = len(OTHER_COLORS), len(OTHER_MARKERS)
+    colors = len(OTHER_COLORS)
+    markers = len(OTHER_MARKERS)
     return Mark(OTHER_COLORS[number % colors], OTHER_MARKERS[number // colors % markers])
 
 
@@ -77,7 +82,8 @@ NARROW = 5.0
 
 
 def log_axis(axes: Axes, which: str) -> None:
-    """Make one axis logarithmic, its limits as they are; ticks are those of its limits whenever it is drawn."""
+    """Make one axis logarithmic, its limits as they are; ticks are those of its limits whenever it
+    is drawn."""
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(_Ticks())
@@ -86,10 +92,11 @@ def log_axis(axes: Axes, which: str) -> None:
 
 
 class _Ticks(Locator):
-    """Ticks of a logarithmic axis: its powers, their 1, 2 and 5, or round steps where it is short."""
+    """Ticks of a logarithmic axis: its powers, their 1, 2 and 5, or round steps where it is
+    short."""
 
     def __call__(self) -> Any:
-        assert self.axis is not None  # noqa: S101 - matplotlib sets it
+        assert self.axis is not None  # noqa: S101
         return self.tick_values(*sorted(self.axis.get_view_interval()))
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
@@ -123,11 +130,15 @@ def _plain(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
-INK, MUTED, RULE, PAPER = "#1d1f21", "#5f6368", "#d5d2cb", "#fffefb"
+INK = "#1d1f21"
+MUTED = "#5f6368"
+RULE = "#d5d2cb"
+PAPER = "#fffefb"
 LEGEND_CHARACTERS = 17.25 * 8.5
 """Characters of one point that a row of a legend holds for every inch of the axes."""
 ROOM, TIGHT, SMALLER, SMALLEST = 3.4, 0.14, 0.2, 7.5
-"""Inches of rows that a screen holds, their smallest pitch, and below which pitch their names are how large."""
+"""Inches of rows that a screen holds, their smallest pitch, and below which pitch their names are
+how large."""
 MOST_NAMED, MOST_COLOURED = 14, 8
 """Lines that names at their ends can still tell apart, and labs that colours can."""
 PLAIN = Mark("#0072B2", "o")
@@ -138,15 +149,23 @@ INTERVAL: dict[str, Any] = {"color": INK, "linewidth": 1.0, "zorder": 4}
 KINDS = ("#0072B2", "#D55E00", INK)
 """Colours of kinds of lines."""
 PAIR, MOST_LEVEL = 2.2, 5
-"""Distance from pair to pair where its two ends are 1 apart, and pairs whose names can stand level below them."""
+"""Distance from pair to pair where its two ends are 1 apart, and pairs whose names can stand level
+below them."""
 DASHES = ("-", "--", ":", "-.")
 POWER = re.compile(r"\^\(([^()$]+)\)")
-WORDS = {"n_layers": "layers, L", "n_params": "parameters", "rho": "head density ρ = H / d_h", "layer": "layer l"}
-"""Axis labels of columns whose names are not words; any other column is shown with spaces for underscores."""
+WORDS = {
+    "n_layers": "layers, L",
+    "n_params": "parameters",
+    "rho": "head density ρ = H / d_h",
+    "layer": "layer l",
+}
+"""Axis labels of columns whose names are not words; any other column is shown with spaces for
+underscores."""
 
 
 def house_style(name: str = "house") -> AbstractContextManager[None]:
-    """Context in which figures take the house style, `house.mplstyle`, or what another file of styles changes in it."""
+    """Context in which figures take the house style, `house.mplstyle`, or what another file of
+    styles changes in it."""
     return mpl.rc_context(_style(name))
 
 
@@ -161,7 +180,8 @@ def scatter_labelled(
     upper: str = "",
     labels: bool = True,
 ) -> Axes:
-    """Named points, coloured and shaped by heritage; columns `lower` and `upper` become vertical intervals."""
+    """Named points, coloured and shaped by heritage; columns `lower` and `upper` become vertical
+    intervals."""
     points = table.dropna(subset=[x, y])
     for lab, rows in _by_lab(points):
         color, marker = mark(lab)
@@ -176,10 +196,13 @@ def scatter_labelled(
     return axes
 
 
-def drawing(kind: Callable[..., Axes], table: pd.DataFrame, *, log: str = "", **options: Any) -> Callable[[Axes], None]:
+def drawing(
+    kind: Callable[..., Axes], table: pd.DataFrame, *, log: str = "", **options: Any
+) -> Callable[[Axes], None]:
     """A figure of one of these kinds, drawn when a page asks for it.
 
-    options: those of the kind, `xlabel` and `ylabel`. log: axes that are made logarithmic, such as `x` or `xy`.
+    options: those of the kind, `xlabel` and `ylabel`. log: axes that are made logarithmic, such as
+    `x` or `xy`.
     """
     labels = {name: options.pop(name) for name in ("xlabel", "ylabel") if name in options}
 
@@ -201,11 +224,14 @@ def gain_by_depth(
     upper: str = "",
     curves: Mapping[str, Callable[[np.ndarray], np.ndarray]],
 ) -> Axes:
-    """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and the line at 1."""
+    """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and
+    the line at 1."""
     reference(axes, 1.0)
     depths = np.linspace(float(table["n_layers"].min()), float(table["n_layers"].max()), 200)
     for (name, curve), dash in zip(curves.items(), DASHES, strict=False):
-        axes.plot(depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1)
+        axes.plot(
+            depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1
+        )
     return scatter_labelled(table, axes, x="n_layers", y=y, lower=lower, upper=upper)
 
 
@@ -218,7 +244,8 @@ def forest(
     heritage: str = "",
     null: float | None = 0.0,
 ) -> Axes:
-    """Estimates with their intervals `lower` to `upper`, one row a label from the top, and the value of no effect."""
+    """Estimates with their intervals `lower` to `upper`, one row a label from the top, and the
+    value of no effect."""
     if null is not None:
         reference(axes, null, vertical=True)
     heritages = table[heritage].astype(str) if heritage else [""] * len(table)
@@ -252,7 +279,8 @@ def slopes(
     label: str = "model_id",
     names: tuple[str, str] = ("base", "instruct"),
 ) -> Axes:
-    """Two gains of the same thing joined by a line, pairs in a row: open where it starts, filled where it ends.
+    """Two gains of the same thing joined by a line, pairs in a row: open where it starts, filled
+    where it ends.
 
     before, after: columns of the estimate and of both ends of its interval.
     """
@@ -260,9 +288,17 @@ def slopes(
     starts = PAIR * np.arange(len(table))
     for start, row in zip(starts, table.to_dict("records"), strict=True):
         color, marker = mark(str(row["heritage"])) if "heritage" in table else PLAIN
-        axes.plot([start, start + 1], [row[before[0]], row[after[0]]], color=color, linewidth=1.3, zorder=2)
+        axes.plot(
+            [start, start + 1],
+            [row[before[0]], row[after[0]]],
+            color=color,
+            linewidth=1.3,
+            zorder=2,
+        )
         for at, (middle, lower, upper), face in ((start, before, PAPER), (start + 1, after, color)):
-            axes.scatter(at, row[middle], facecolor=face, edgecolor=color, marker=marker, s=44, zorder=3)
+            axes.scatter(
+                at, row[middle], facecolor=face, edgecolor=color, marker=marker, s=44, zorder=3
+            )
             axes.vlines(at, row[lower], row[upper], **INTERVAL)
     for name, fill in zip(names, (PAPER, MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
@@ -277,15 +313,25 @@ def slopes(
 
 
 def lines_by_layer(
-    table: pd.DataFrame, axes: Axes, *, y: str, x: str = "layer", null: float | None = None, by: str = ""
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    y: str,
+    x: str = "layer",
+    null: float | None = None,
+    by: str = "",
 ) -> Axes:
-    """One line per model over layers or another column: colour shows the lab, dash the model; MOST_NAMED have names.
+    """One line per model over layers or another column: colour shows the lab, dash the model;
+    MOST_NAMED have names.
 
-    With more labs than MOST_COLOURED no line has a colour of its own, but for that of its value of column `by`.
+    With more labs than MOST_COLOURED no line has a colour of its own, but for that of its value of
+    column `by`.
     """
     if null is not None:
         reference(axes, null)
-    ends, names, apart = [], [], table["heritage"].nunique() <= MOST_COLOURED
+    ends = []
+    names = []
+    apart = table["heritage"].nunique() <= MOST_COLOURED
     kinds = sorted(table[by].unique()) if by and not apart else []
     for lab, rows in _by_lab(table):
         for dash, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
@@ -293,11 +339,17 @@ def lines_by_layer(
             if drawn.empty:
                 continue
             style: dict[str, Any] = (
-                {"color": mark(lab).color, "linestyle": DASHES[dash % 4]} if apart else {"color": PLAIN.color}
+                {"color": mark(lab).color, "linestyle": DASHES[dash % 4]}
+                if apart
+                else {"color": PLAIN.color}
             )
             if kinds:
                 place = kinds.index(drawn[by].iloc[0])
-                style = {"color": KINDS[place % len(KINDS)], "linestyle": DASHES[place % 4], "label": kinds[place]}
+                style = {
+                    "color": KINDS[place % len(KINDS)],
+                    "linestyle": DASHES[place % 4],
+                    "label": kinds[place],
+                }
             axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.6, **style)
             ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1]), style["color"]))
             names.append(model)
@@ -308,16 +360,25 @@ def lines_by_layer(
     axes.margins(x=0.02 if alone else 0.12)
     legend_above(axes)
     if len(ends) <= MOST_NAMED and alone:
-        name_ends(axes, [(at, name, color) for (_, at, color), name in zip(ends, _short(names), strict=True)])
+        name_ends(
+            axes,
+            [(at, name, color) for (_, at, color), name in zip(ends, _short(names), strict=True)],
+        )
     elif len(ends) <= MOST_NAMED:
         place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], _short(names))
     return axes
 
 
 def strip_by_group(
-    table: pd.DataFrame, axes: Axes, *, value: str, group: str = "heritage", null: float | None = 1.0
+    table: pd.DataFrame,
+    axes: Axes,
+    *,
+    value: str,
+    group: str = "heritage",
+    null: float | None = 1.0,
 ) -> Axes:
-    """Every value as a point, one row per group in order of its mean; the tick is the mean of the group."""
+    """Every value as a point, one row per group in order of its mean; the tick is the mean of the
+    group."""
     drawn = table.dropna(subset=[value])
     order = list(drawn.groupby(group)[value].mean().sort_values().index)
     if null is not None:
@@ -327,8 +388,16 @@ def strip_by_group(
         shift = 0.14 * np.array([(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))])
         for lab, points in _by_lab(rows.assign(_at=position + shift)):
             color, marker = mark(lab)
-            axes.scatter(points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT)
-        axes.plot([rows[value].mean()] * 2, [position - 0.33, position + 0.33], color=INK, linewidth=1.6, zorder=4)
+            axes.scatter(
+                points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT
+            )
+        axes.plot(
+            [rows[value].mean()] * 2,
+            [position - 0.33, position + 0.33],
+            color=INK,
+            linewidth=1.6,
+            zorder=4,
+        )
     sizes = drawn.groupby(group).size()
     name_rows(axes, [f"{short_name(str(name))} ({sizes[name]})" for name in order])
     axes.set_xlabel(_words(value))
@@ -336,7 +405,8 @@ def strip_by_group(
 
 
 def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
-    """A thin line at a value that means something, such as gain 1; `text` stands at the right end of a level one."""
+    """A thin line at a value that means something, such as gain 1; `text` stands at the right end
+    of a level one."""
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     if text:
@@ -354,11 +424,14 @@ def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") 
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name the rows of a figure that has one item a row, from the top; a figure of nothing else is as high as they.
+    """Name the rows of a figure that has one item a row, from the top; a figure of nothing else is
+    as high as they.
 
-    Many rows are set closer, so that the figure stays within a screen. A legend there is reaches over their names.
+    Many rows are set closer, so that the figure stays within a screen. A legend there is reaches
+    over their names.
     """
-    figure, pitch = axes.get_figure(root=True), max(TIGHT, min(0.3, ROOM / max(1, len(names))))
+    figure = axes.get_figure(root=True)
+    pitch = max(TIGHT, min(0.3, ROOM / max(1, len(names))))
     if figure is not None and len(figure.axes) == 1:
         figure.set_figheight(max(2.0, 0.9 + pitch * len(names)))
         if pitch < SMALLER:
@@ -399,7 +472,8 @@ def entries_of(axes: Axes) -> dict[str, Artist]:
 
 
 def legend_columns(names: Iterable[str], room: float) -> int:
-    """Columns of a legend whose rows hold `room` characters at a size of one point, eight of them for each mark."""
+    """Columns of a legend whose rows hold `room` characters at a size of one point, eight of them
+    for each mark."""
     lengths = [len(name) for name in names]
     return max(1, min(len(lengths), int(room / _points("legend.fontsize") / (max(lengths) + 8))))
 
@@ -416,7 +490,9 @@ def plain_text(texts: Iterable[Text]) -> None:
 
 @cache
 def _style(name: str) -> mpl.RcParams:
-    return mpl.rc_params_from_file(Path(__file__).with_name(f"{name}.mplstyle"), use_default_template=False)
+    return mpl.rc_params_from_file(
+        Path(__file__).with_name(f"{name}.mplstyle"), use_default_template=False
+    )
 
 
 def _points(parameter: str) -> float:
@@ -449,8 +525,10 @@ def column_style() -> Iterator[None]:
 
 
 def legend_over_rows(axes: Axes) -> None:
-    """Legend over the whole width of a figure whose rows have long names; none if there are other axes next to it."""
-    canvas, entries = axes.get_figure(root=True), entries_of(axes)
+    """Legend over the whole width of a figure whose rows have long names; none if there are other
+    axes next to it."""
+    canvas = axes.get_figure(root=True)
+    entries = entries_of(axes)
     if canvas is None or len(canvas.axes) > 1 or not entries:
         return
     legend = canvas.legend(
@@ -482,8 +560,8 @@ BAND = (0.1, 0.9)
 """Quantiles over prompts between which the band lies."""
 FORMATS = (".svg", ".png", ".pdf")
 WIDE_OVER_DEPTH = 10.0
-"""Ratio of the largest to the smallest value from which on an axis is logarithmic; where the first block's gain alone
-makes it so, that lies beyond the axis, and the legend has it."""
+"""Ratio of the largest to the smallest value from which on an axis is logarithmic; where the first
+block's gain alone makes it so, that lies beyond the axis, and the legend has it."""
 MARGIN = 1.05
 """Room above and below what an axis shows, as a factor."""
 MOST = 8
@@ -500,29 +578,45 @@ def profile(
     figure: str | Path | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Median over prompts of a quantity of block l against l, one line a model, and the band of 80% of the prompts.
+    """Median over prompts of a quantity of block l against l, one line a model, and the band of 80%
+    of the prompts.
 
-    models: one or several names in the tables, with or without the owner, or folders; behind an @ a revision. Or the
-    table that `paired` returns, whose differences are drawn with their intervals. Models of other depths are drawn over
-    the relative depth l / L. Runs on a prompt set that all models share are taken, else the newest of each.
+    models: one or several names in the tables, with or without the owner, or folders; behind an @ a
+    revision. Or the table that `paired` returns, whose differences are drawn with their intervals.
+    Models of other depths are drawn over the relative depth l / L. Runs on a prompt set that all
+    models share are taken, else the newest of each.
 
-    quantity: gain ‖x_l‖ / ‖x_(l−1)‖, norm ‖x_(l−1)‖ (what block l reads), read gain, attention gain or mlp gain.
-    figure: a file to write, SVG, PNG or PDF, as wide as a column of print.
+    quantity: gain ‖x_l‖ / ‖x_(l−1)‖, norm ‖x_(l−1)‖ (what block l reads), read gain, attention gain
+    or mlp gain. figure: a file to write, SVG, PNG or PDF, as wide as a column of print.
 
     Raises UsageError for a model without such rows, a quantity, position or file that there is not.
     """
     path = figure_file(figure)
     with column_style():
-        drawn = axes if axes is not None else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
+        drawn = (
+            axes
+            if axes is not None
+            else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
+        )
         if isinstance(models, pd.DataFrame):
             _differences(models, drawn)
         else:
             names = [models] if isinstance(models, (str, Path)) else list(models)
             if not 0 < len(names) <= MOST:
-                what = "no model to draw" if not names else "more models than lines that a reader can distinguish"
+                what = (
+                    "no model to draw"
+                    if not names
+                    else "more models than lines that a reader can distinguish"
+                )
                 raise UsageError(what, where="models", got=len(names), allowed=f"1 to {MOST}")
-            _lines(shared_runs([values_of(model, quantity, position, data) for model in names]), drawn, quantity)
-            drawn.set_title(f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}")
+            _lines(
+                shared_runs([values_of(model, quantity, position, data) for model in names]),
+                drawn,
+                quantity,
+            )
+            drawn.set_title(
+                f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}"
+            )
         if path is not None:
             write_figure(drawn, path)
     return drawn
@@ -532,15 +626,21 @@ def write_figure(axes: Axes, path: Path) -> None:
     """Write the figure of axes to a file, the same bytes of the same figure."""
     if (canvas := axes.get_figure(root=True)) is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        canvas.savefig(path, dpi=RESOLUTION, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+        canvas.savefig(
+            path, dpi=RESOLUTION, metadata={"Date": None} if path.suffix.lower() == ".svg" else None
+        )
 
 
 def figure_file(figure: str | Path | None) -> Path | None:
-    """The file that a figure is to be written to; UsageError for a kind of file that there is not."""
+    """The file that a figure is to be written to; UsageError for a kind of file that there is
+    not."""
     path = None if figure is None else Path(figure)
     if path is not None and path.suffix.lower() not in FORMATS:
-        what, step = "no such kind of figure", f"figure={str(path.with_suffix('.svg'))!r}"
-        raise UsageError(what, where="figure", got=str(path), allowed=", ".join(FORMATS), next_step=step)
+        what = "no such kind of figure"
+        step = f"figure={str(path.with_suffix('.svg'))!r}"
+        raise UsageError(
+            what, where="figure", got=str(path), allowed=", ".join(FORMATS), next_step=step
+        )
     return path
 
 
@@ -554,13 +654,17 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
     for k, (side, band, depth) in enumerate(zip(sides, bands, depths, strict=True)):
         x = band.index.to_numpy() / (1 if alike else depth)
         n = side.loc[side["prompt"].ne(""), "prompt"].nunique()
-        rests = (f"{n} prompts" if n else "mean over prompts") + f" of {side['prompt_set'].iloc[0]}" * apart
+        rests = (
+            f"{n} prompts" if n else "mean over prompts"
+        ) + f" of {side['prompt_set'].iloc[0]}" * apart
         rests += f", block 1: {number(band[0.5].get(1))}" * (beyond and 1 in band.index)
         label = f"{short_name(str(side['model'].iloc[0]))}, {rests}"
         (line,) = axes.plot(x, band[0.5], linestyle=DASHES[k % len(DASHES)], label=label, zorder=3)
         if n > 1:
             low, high = (band[share] for share in BAND)
-            axes.fill_between(x, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1)
+            axes.fill_between(
+                x, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1
+            )
     if "gain" in quantity:
         reference(axes, 1.0)
     low, high = later if beyond else every
@@ -578,7 +682,9 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
 
 def _extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:
     """The lowest and the highest value of some bands."""
-    return min(float(band.min(axis=None)) for band in bands), max(float(band.max(axis=None)) for band in bands)
+    return min(float(band.min(axis=None)) for band in bands), max(
+        float(band.max(axis=None)) for band in bands
+    )
 
 
 def _is_wide(extent: tuple[float, float]) -> bool:
@@ -588,13 +694,22 @@ def _is_wide(extent: tuple[float, float]) -> bool:
 def _differences(table: pd.DataFrame, axes: Axes) -> None:
     """Paired differences with their intervals, as `paired` gives them."""
     if "difference" not in table or "second" not in table.attrs:
-        what, step = "not a table of paired differences", "thermostats.profile(thermostats.paired(FIRST, SECOND))"
-        raise UsageError(what, where="models", got=f"columns {', '.join(map(str, table))[:60]}", next_step=step)
+        what = "not a table of paired differences"
+        step = "thermostats.profile(thermostats.paired(FIRST, SECOND))"
+        raise UsageError(
+            what, where="models", got=f"columns {', '.join(map(str, table))[:60]}", next_step=step
+        )
     about = table.attrs
     first, second = (short_name(str(about[side])) for side in ("first", "second"))
-    axes.fill_between(table["layer"], table["lower"], table["upper"], alpha=0.2, linewidth=0, zorder=1)
+    axes.fill_between(
+        table["layer"], table["lower"], table["upper"], alpha=0.2, linewidth=0, zorder=1
+    )
     n = int(table["n_prompts"].min())
-    axes.plot(table["layer"], table["difference"], label=f"mean over {n} prompts, {about['level']:.0%} interval")
+    axes.plot(
+        table["layer"],
+        table["difference"],
+        label=f"mean over {n} prompts, {about['level']:.0%} interval",
+    )
     reference(axes, 0.0)
     axes.set(xlabel="block l", ylabel=f"difference of {about['quantity']}s")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

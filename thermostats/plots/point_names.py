@@ -21,38 +21,49 @@ SIZE = 7.5
 NEAR, FAR = (6.0, 13.0, 22.0, 33.0), 16
 """Distances tried from the point, in points, and directions tried at each."""
 STEP, LINE, WRONG, STRUCK, ACROSS = 4.0, 1.0, 40.0, 10.0, 1e4
-"""Points along a line between places that a name should not stand on, and the cost of an area of a line, of a point of
-another name that lies nearer, of an area of another name that a leader crosses, and of a name across an axis."""
+"""Points along a line between places that a name should not stand on, and the cost of an area of a
+line, of a point of another name that lies nearer, of an area of another name that a leader crosses,
+and of a name across an axis."""
 COVERED, MANY = 4.0, 14
-"""Square points of other names and points above which a name has no room, and points above which only names that need
-no leader are given."""
+"""Square points of other names and points above which a name has no room, and points above which
+only names that need no leader are given."""
 APART = 1.25
 """Heights of a name from line to line."""
 MARK, AROUND = 2.3, 1.2
 """Half the size of a mark at least, and points around it that no name reaches into."""
 GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
-COLOR, LEADER = "#3c4043", "#9aa0a6"
+COLOR = "#3c4043"
+LEADER = "#9aa0a6"
 
 Box = tuple[float, float, float, float]
 
 
-def place_labels(axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], size: float = SIZE) -> None:
-    """Write every name next to its point, at the first place around it that covers least; distant names get a leader.
+def place_labels(
+    axes: Axes, x: ArrayLike, y: ArrayLike, names: Sequence[str], size: float = SIZE
+) -> None:
+    """Write every name next to its point, at the first place around it that covers least; distant
+    names get a leader.
 
-    A name that would cover another, or a point, is left out; of many points those alone are named whose names stand by
-    them. `size` is in points. The places are found when the figure is drawn, so that scales and limits may still be
-    set afterwards.
+    A name that would cover another, or a point, is left out; of many points those alone are named
+    whose names stand by them. `size` is in points. The places are found when the figure is drawn,
+    so that scales and limits may still be set afterwards.
     """
-    axes.add_artist(Names(np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names, size))
+    axes.add_artist(
+        Names(
+            np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names, size
+        )
+    )
 
 
 def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = SIZE) -> None:
-    """Name lines at the right of the axes, at the heights at which they end, moved apart so that each can be read.
+    """Name lines at the right of the axes, at the heights at which they end, moved apart so that
+    each can be read.
 
     ends: height, name and colour of each; the scale must be set.
     """
     axes.autoscale_view()  # else limits that are not set yet are those of an empty axes
-    ordered, inches = sorted(ends), axes.get_window_extent().height / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+    ordered = sorted(ends)
+    inches = axes.get_window_extent().height / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
     points = axes.transData.transform([(0.0, y) for y, _, _ in ordered])
     heights = axes.transAxes.inverted().transform(points)[:, 1]
     steps = APART * size / 72 / inches * np.arange(len(ordered))
@@ -105,7 +116,13 @@ class Names(Artist):
         names = [self.names[index] for index in finite]
         marks = _half(self.axes.collections)
         for place, offset, far in _places(points[finite], names, bounds, self.size, lines, marks):
-            leader = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+            leader = {
+                "arrowstyle": "-",
+                "color": LEADER,
+                "linewidth": 0.5,
+                "shrinkA": 0,
+                "shrinkB": 3,
+            }
             name = Annotation(
                 names[place],
                 tuple(self.points[finite[place]]),
@@ -133,7 +150,8 @@ def _places(
     lines: Sequence[Box] = (),
     half: float = MARK + AROUND,
 ) -> Iterator[tuple[int, tuple[float, float], bool]]:
-    """Number of a point, offset of its name and whether that is far, from the lowest point up, where there is room.
+    """Number of a point, offset of its name and whether that is far, from the lowest point up,
+    where there is room.
 
     half: points from the middle of a mark to the edge of what no name may cover.
     """
@@ -142,15 +160,27 @@ def _places(
     marks = np.column_stack([points - half, points + half])
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _size(names[index], size)
-        offsets = _offsets(width, height, half - MARK - AROUND)[: FAR if len(points) > MANY else None]
+        offsets = _offsets(width, height, half - MARK - AROUND)[
+            : FAR if len(points) > MANY else None
+        ]
         boxes = [_box(points[index], offset, width, height) for offset in offsets]
-        leaders = [list(_leader(points[index], box, offset)) for offset, box in zip(offsets, boxes, strict=True)]
+        leaders = [
+            list(_leader(points[index], box, offset))
+            for offset, box in zip(offsets, boxes, strict=True)
+        ]
         others = np.delete(points, index, axis=0)
         wrong = np.array([_nearer(box, points[index], others) for box in boxes])
-        covered, crossed = _overlap(boxes, marks) + _overlap(boxes, named), _overlap(boxes, lines)
-        struck = _overlap(boxes, drawn) + np.array([_overlap(bits, named).sum() for bits in leaders])
-        away = np.array([_away(box, bounds, offset) for offset, box in zip(offsets, boxes, strict=True)])
-        place = int(np.argmin(10.0 * covered + away + LINE * crossed + WRONG * wrong + STRUCK * struck))
+        covered = _overlap(boxes, marks) + _overlap(boxes, named)
+        crossed = _overlap(boxes, lines)
+        struck = _overlap(boxes, drawn) + np.array(
+            [_overlap(bits, named).sum() for bits in leaders]
+        )
+        away = np.array(
+            [_away(box, bounds, offset) for offset, box in zip(offsets, boxes, strict=True)]
+        )
+        place = int(
+            np.argmin(10.0 * covered + away + LINE * crossed + WRONG * wrong + STRUCK * struck)
+        )
         if (
             covered[place] > COVERED
             or _crosses(boxes[place], bounds)
@@ -163,7 +193,8 @@ def _places(
 
 
 def _leader(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterator[Box]:
-    """Small boxes along the leader from a point to the box of its name; none where the name is near."""
+    """Small boxes along the leader from a point to the box of its name; none where the name is
+    near."""
     (x, y), (left, low, right, high) = point, box
     away = max(0.0, left - x + 1, x - right + 1), max(0.0, low - y + 0.5, y - high + 0.5)
     if np.hypot(*away) > NEAR[1]:
@@ -197,32 +228,49 @@ def _intervals(kind: Collection, scale: float) -> Iterator[Box]:
 
 def _size(name: str, size: float = SIZE) -> tuple[float, float]:
     plain = name.replace("$", "S") or "-"
-    extent = TextPath((0, 0), plain, size=size, prop=FontProperties(family="DejaVu Sans")).get_extents()
+    extent = TextPath(
+        (0, 0), plain, size=size, prop=FontProperties(family="DejaVu Sans")
+    ).get_extents()
     return float(extent.width), size
 
 
 def _offsets(width: float, height: float, more: float = 0.0) -> list[tuple[float, float]]:
-    """Centres to try, nearest first: the name's box touches a circle around the point, `more` points larger."""
-    angles, away = 2 * np.pi * np.arange(FAR) / FAR, [near + more for near in NEAR]
-    return [(float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2))) for d in away for a in angles]
+    """Centres to try, nearest first: the name's box touches a circle around the point, `more`
+    points larger."""
+    angles = 2 * np.pi * np.arange(FAR) / FAR
+    away = [near + more for near in NEAR]
+    return [
+        (float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2)))
+        for d in away
+        for a in angles
+    ]
 
 
 def _half(kinds: Sequence[Artist]) -> float:
     """Half the size of the largest mark among what is drawn with the room around it, in points."""
-    sizes = [float(size) ** 0.5 / 2 for kind in kinds if isinstance(kind, PathCollection) for size in kind.get_sizes()]
+    sizes = [
+        float(size) ** 0.5 / 2
+        for kind in kinds
+        if isinstance(kind, PathCollection)
+        for size in kind.get_sizes()
+    ]
     largest: float = max([MARK, *sizes])
     return largest + AROUND
 
 
 def _box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
-    cx, cy = point[0] + offset[0], point[1] + offset[1]
+    cx = point[0] + offset[0]
+    cy = point[1] + offset[1]
     return (cx - width / 2 - 1, cy - height / 2 - 0.5, cx + width / 2 + 1, cy + height / 2 + 0.5)
 
 
 def _nearer(box: Box, point: np.ndarray, others: np.ndarray) -> int:
     """How many other points lie nearer to a name than its own."""
-    low, high = np.array(box[:2]), np.array(box[2:])
-    off, away = (np.maximum(0.0, np.maximum(low - of, of - high)) for of in (point[None, :], others))
+    low = np.array(box[:2])
+    high = np.array(box[2:])
+    off, away = (
+        np.maximum(0.0, np.maximum(low - of, of - high)) for of in (point[None, :], others)
+    )
     return int((np.hypot(*away.T) < np.hypot(*off.T)).sum())
 
 
@@ -246,5 +294,6 @@ def _overlap(boxes: Sequence[Box], others: Sequence[Box] | np.ndarray) -> np.nda
     """Area of every box that others cover, together."""
     a, b = (np.reshape(np.asarray(some, dtype=float), (-1, 4)) for some in (boxes, others))
     a = a[:, None]
-    low, high = np.maximum(a[..., :2], b[:, :2]), np.minimum(a[..., 2:], b[:, 2:])
+    low = np.maximum(a[..., :2], b[:, :2])
+    high = np.minimum(a[..., 2:], b[:, 2:])
     return np.asarray(np.maximum(0.0, high - low).prod(axis=2).sum(axis=1))

@@ -1,4 +1,5 @@
-"""Figures of what a fit says: each takes a table that a fit, its checks or its refits give, and returns the axes."""
+"""Figures of what a fit says: each takes a table that a fit, its checks or its refits give, and
+returns the axes."""
 
 from __future__ import annotations
 
@@ -46,20 +47,26 @@ BLOCKS: Mapping[str, str] = {
     "model": "residual between models",
 }
 """Blocks of the heritage model in the order of the claim, in words."""
-POSTERIOR, PRIOR = "#3B4252", "#B8BDC4"
+POSTERIOR = "#3B4252"
+PRIOR = "#B8BDC4"
 OUTSIDE = "#D55E00"
 """What an interval misses; always drawn with another shape as well."""
 BEYOND = 0.45
-"""How far outside the central interval an observation is shown where it lies, in lengths of the interval."""
+"""How far outside the central interval an observation is shown where it lies, in lengths of the
+interval."""
 SIDE = 7.5
 """Font size of the figures next to the rows, in points."""
 
 
-def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})) -> Axes:
-    """Posterior share of every block in the variance over models: median, interval, and the prior mean as a tick.
+def variance_shares(
+    table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})
+) -> Axes:
+    """Posterior share of every block in the variance over models: median, interval, and the prior
+    mean as a tick.
 
-    table: `summary()` of a heritage fit, whose rows `share_<block>` are drawn (columns quantity, median, lower, upper).
-    With a symmetric Dirichlet prior the prior mean is 1 over the number of blocks. called: other names of blocks.
+    table: `summary()` of a heritage fit, whose rows `share_<block>` are drawn (columns quantity,
+    median, lower, upper). With a symmetric Dirichlet prior the prior mean is 1 over the number of
+    blocks. called: other names of blocks.
     """
     rows = table[table["quantity"].str.startswith("share_")]
     rows = rows.assign(block=rows["quantity"].str.removeprefix("share_"))
@@ -68,7 +75,9 @@ def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] =
     rows = rows.set_index("block").loc[order].reset_index()
     _intervals(axes, rows, "posterior median, interval")
     at = np.full(len(order), 1 / len(order))
-    axes.scatter(at, rows.index, marker="|", s=130, color=MUTED, linewidth=1.4, label="prior mean", zorder=2)
+    axes.scatter(
+        at, rows.index, marker="|", s=130, color=MUTED, linewidth=1.4, label="prior mean", zorder=2
+    )
     name_rows(axes, [called.get(block, BLOCKS.get(block, block)) for block in order])
     axes.set(xlabel="share of the variance over models", xlim=(0, 1))
     legend_over_rows(axes)
@@ -76,14 +85,23 @@ def variance_shares(table: pd.DataFrame, axes: Axes, called: Mapping[str, str] =
 
 
 def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
-    """Posterior over prior probability of every order of blocks, with the Bayes factor at its right.
+    """Posterior over prior probability of every order of blocks, with the Bayes factor at its
+    right.
 
-    table: `table("orders")` of a heritage fit (columns statement, probability, prior, bayes_factor).
+    table: `table("orders")` of a heritage fit (columns statement, probability, prior,
+    bayes_factor).
     """
     at = np.arange(len(table))
     axes.barh(at - 0.17, table["probability"], height=0.34, color=POSTERIOR, label="posterior")
     axes.barh(
-        at + 0.17, table["prior"], height=0.34, color=PRIOR, edgecolor=MUTED, linewidth=0.5, hatch="////", label="prior"
+        at + 0.17,
+        table["prior"],
+        height=0.34,
+        color=PRIOR,
+        edgecolor=MUTED,
+        linewidth=0.5,
+        hatch="////",
+        label="prior",
     )
     reference(axes, 0.95, vertical=True)
     reference(axes, 0.05, vertical=True)
@@ -96,9 +114,11 @@ def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
-    """Partially pooled effect of every lab on the log gain, in order, with P(its models' mean dampens) at the right.
+    """Partially pooled effect of every lab on the log gain, in order, with P(its models' mean
+    dampens) at the right.
 
-    table: `table("labs")` of a heritage fit (columns heritage, n_models, median, lower, upper, probability_dampens).
+    table: `table("labs")` of a heritage fit (columns heritage, n_models, median, lower, upper,
+    probability_dampens).
     """
     rows = table.sort_values("median", ignore_index=True)
     reference(axes, 0.0, vertical=True)
@@ -113,17 +133,27 @@ def lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
-    """One strip per test quantity, each on its own scale: the central interval of replicated data, and the observed.
+    """One strip per test quantity, each on its own scale: the central interval of replicated data,
+    and the observed.
 
-    table: the table of `checks.posterior_predictive` or `checks.prior_predictive` (columns statistic, observed, lower,
-    upper, p). Every interval is stretched to the same length; its ends are written below them, and p at the
-    right. An observation too far outside is an arrow at the edge.
+    table: the table of `checks.posterior_predictive` or `checks.prior_predictive` (columns
+    statistic, observed, lower, upper, p). Every interval is stretched to the same length; its ends
+    are written below them, and p at the right. An observation too far outside is an arrow at the
+    edge.
     """
     rows = table.reset_index(drop=True)
     width = (rows["upper"] - rows["lower"]).where(lambda w: w > 0, 1.0)
     place = (rows["observed"] - rows["lower"]) / width
     inside = place.between(0, 1)
-    axes.hlines(rows.index, 0, 1, color=POSTERIOR, linewidth=4.5, alpha=0.35, label="replicated, central interval")
+    axes.hlines(
+        rows.index,
+        0,
+        1,
+        color=POSTERIOR,
+        linewidth=4.5,
+        alpha=0.35,
+        label="replicated, central interval",
+    )
     looks = {
         "observed, inside": (inside, INK, "o"),
         "observed, outside": (~inside & place.between(-BEYOND, 1 + BEYOND), OUTSIDE, "X"),
@@ -146,7 +176,11 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
                 fontsize=SIDE - 0.8,
                 color=MUTED,
             )
-    _beside(axes, [f"{number(row.observed)}, p {number(row.p)}" for row in rows.itertuples()], "observed")
+    _beside(
+        axes,
+        [f"{number(row.observed)}, p {number(row.p)}" for row in rows.itertuples()],
+        "observed",
+    )
     name_rows(axes, [str(statistic) for statistic in rows["statistic"]])
     axes.set(xlim=(-0.5, 1.5), xticks=[])
     axes.spines["bottom"].set_visible(False)
@@ -155,10 +189,11 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
-    """What the data added: prior interval (hatched band) and posterior interval of every quantity, on one scale.
+    """What the data added: prior interval (hatched band) and posterior interval of every quantity,
+    on one scale.
 
-    table: one row per quantity and stage, `stage` being `prior` or `posterior` (columns quantity, stage, median, lower,
-    upper).
+    table: one row per quantity and stage, `stage` being `prior` or `posterior` (columns quantity,
+    stage, median, lower, upper).
     """
     order = list(dict.fromkeys(table["quantity"]))
     at = table["quantity"].map({quantity: place for place, quantity in enumerate(order)})
@@ -190,8 +225,9 @@ def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
 def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
     """Every model's log gain against the prediction of a fit that has not seen it, or its lab.
 
-    table: `HeldOut.predictions` (columns model_id, heritage, observed, predicted, lower, upper, baseline). Bars: the
-    prediction interval; mark: observed, hollow where the interval misses it; tick: the mean of the models left.
+    table: `HeldOut.predictions` (columns model_id, heritage, observed, predicted, lower, upper,
+    baseline). Bars: the prediction interval; mark: observed, hollow where the interval misses it;
+    tick: the mean of the models left.
     """
     rows = table.sort_values(["heritage", "observed"], ignore_index=True)
     reference(axes, 0.0, vertical=True)
@@ -212,8 +248,25 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
                 zorder=4,
             )
         axes.plot([], [], color=color, marker=marker, linestyle="", label=str(lab))
-    axes.scatter(rows["predicted"], rows.index, marker="|", s=60, color=INK, linewidth=1.2, label="predicted", zorder=3)
-    axes.scatter(rows["baseline"], rows.index, marker=".", s=14, color=MUTED, label="mean of the others", zorder=2)
+    axes.scatter(
+        rows["predicted"],
+        rows.index,
+        marker="|",
+        s=60,
+        color=INK,
+        linewidth=1.2,
+        label="predicted",
+        zorder=3,
+    )
+    axes.scatter(
+        rows["baseline"],
+        rows.index,
+        marker=".",
+        s=14,
+        color=MUTED,
+        label="mean of the others",
+        zorder=2,
+    )
     name_rows(axes, [short_name(str(name)) for name in rows["model_id"]])
     axes.set_xlabel("log gain (bars: prediction interval; hollow: missed)")
     legend_over_rows(axes)
@@ -222,16 +275,36 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
 
 def _intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
     axes.hlines(rows.index, rows["lower"], rows["upper"], color=POSTERIOR, linewidth=1.8, zorder=3)
-    look: dict[str, Any] = {"color": POSTERIOR, "s": 28, "zorder": 4, "edgecolor": "white", "linewidth": 0.5}
+    look: dict[str, Any] = {
+        "color": POSTERIOR,
+        "s": 28,
+        "zorder": 4,
+        "edgecolor": "white",
+        "linewidth": 0.5,
+    }
     axes.scatter(rows["median"], rows.index, label=label, **look)
 
 
 def _beside(axes: Axes, texts: Sequence[str], title: str = "") -> None:
     """Figures in a column at the right of the rows."""
     for at, text in enumerate(texts):
-        axes.annotate(text, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=SIDE, color=INK)
+        axes.annotate(
+            text,
+            (1.02, at),
+            xycoords=("axes fraction", "data"),
+            va="center",
+            fontsize=SIDE,
+            color=INK,
+        )
     if title:
-        axes.annotate(title, (1.02, -0.75), xycoords=("axes fraction", "data"), va="bottom", fontsize=SIDE, color=MUTED)
+        axes.annotate(
+            title,
+            (1.02, -0.75),
+            xycoords=("axes fraction", "data"),
+            va="bottom",
+            fontsize=SIDE,
+            color=MUTED,
+        )
 
 
 INCHES = (8.5, 6.0)
@@ -294,10 +367,16 @@ def draw_causes(
 
 Array = npt.NDArray[np.float64]
 BINS = 60
-"""Places of the curve at which options are counted; of fewer universes each is a place of its own."""
+"""Places of the curve at which options are counted; of fewer universes each is a place of its
+own."""
 PITCH, CURVE = 0.155, 2.3
 """Inches of a row of options, and of the curve."""
-COLOURS = {"supported": "#009E73", "not supported": "#D55E00", "inconclusive": "#56B4E9", "": "#0072B2"}
+COLOURS = {
+    "supported": "#009E73",
+    "not supported": "#D55E00",
+    "inconclusive": "#56B4E9",
+    "": "#0072B2",
+}
 BAND = "#d5d2cb"
 
 
@@ -311,15 +390,17 @@ def specification(
     xlabel: str = "universes, in order of their estimate",
     ylabel: str = "estimate",
 ) -> Axes:
-    """Estimates of universes in order; rows below are as dark as the option is common among universes at that place.
+    """Estimates of universes in order; rows below are as dark as the option is common among
+    universes at that place.
 
-    table: columns estimate, one for each choice, and where there are some verdict, null_lower and null_upper. labels:
-    options by choice. moves: share of the variance of the estimates that each choice explains.
+    table: columns estimate, one for each choice, and where there are some verdict, null_lower and
+    null_upper. labels: options by choice. moves: share of the variance of the estimates that each
+    choice explains.
     """
     ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
     rows = [(choice, option) for choice, options in labels.items() for option in ("", *options)]
     figure = axes.get_figure(root=True)
-    assert figure is not None  # noqa: S101 (axes that are drawn on have one)
+    assert figure is not None  # noqa: S101
     heights = (CURVE, PITCH * len(rows))
     figure.set_figheight(sum(heights) + 0.7)
     grid = figure.add_gridspec(2, 1, height_ratios=heights)
@@ -336,17 +417,24 @@ def _curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
     places = np.arange(1, len(ordered) + 1)
     if "null_lower" in ordered:
         ends = ordered["null_lower"], ordered["null_upper"]
-        axes.fill_between(places, *ends, color=BAND, linewidth=0, label="95% of rearrangements", zorder=0)
+        axes.fill_between(
+            places, *ends, color=BAND, linewidth=0, label="95% of rearrangements", zorder=0
+        )
     reference(axes, null)
     verdicts = ordered["verdict"] if "verdict" in ordered else pd.Series("", index=ordered.index)
     for verdict, colour in COLOURS.items():
         if (at := (verdicts == verdict).to_numpy()).any():
             x, y = _dashes(places[at], ordered["estimate"].to_numpy()[at])
-            axes.plot(x, y, color=colour, linewidth=2.4, solid_capstyle="butt", label=verdict or "_")
+            axes.plot(
+                x, y, color=colour, linewidth=2.4, solid_capstyle="butt", label=verdict or "_"
+            )
     axes.tick_params(axis="x", labelbottom=False, length=0)
     if entries := entries_of(axes):
         figure = axes.get_figure(root=True)
-        figure.legend(entries.values(), entries.keys(), loc="outside upper left", ncols=2, handletextpad=0.5)  # type: ignore[union-attr]
+        assert figure is not None  # noqa: S101
+        figure.legend(
+            entries.values(), entries.keys(), loc="outside upper left", ncols=2, handletextpad=0.5
+        )
 
 
 def _dashes(x: Array, y: Array) -> tuple[Array, Array]:
@@ -355,7 +443,9 @@ def _dashes(x: Array, y: Array) -> tuple[Array, Array]:
     return np.column_stack([x - 0.5, x + 0.5, gap]).ravel(), np.column_stack([y, y, gap]).ravel()
 
 
-def _options(ordered: pd.DataFrame, axes: Axes, rows: Sequence[tuple[str, str]], moves: Mapping[str, float]) -> None:
+def _options(
+    ordered: pd.DataFrame, axes: Axes, rows: Sequence[tuple[str, str]], moves: Mapping[str, float]
+) -> None:
     n = len(ordered)
     edges = np.linspace(0, n, min(n, BINS) + 1).round().astype(int)
     names = []
@@ -388,17 +478,23 @@ INCHES_A_TIP = 0.18
 RIGHT = 1.45
 """Where the axes end, in heights of the tree: names of tips stand to the right of it."""
 FIRST, AMID, LETTER = 7.5, 6.5, 0.55
-"""Sizes of names next to the root and on branches, in points, and the width of a letter in sizes."""
+"""Sizes of names next to the root and on branches, in points, and the width of a letter in
+sizes."""
 ROOM = 0.8
 """Inches of a branch of length 1 on which there is room for the name of a model amid the tree."""
 
 
-def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: str = "height in the tree") -> Axes:
-    """Root left, tips right, branches in the colour of what they lead to, gains on a log scale about 1.
+def draw_tree(
+    tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: str = "height in the tree"
+) -> Axes:
+    """Root left, tips right, branches in the colour of what they lead to, gains on a log scale
+    about 1.
 
-    log_gain: natural, by node; a node without one is grey. Of a model with several parents the others are drawn dotted.
+    log_gain: natural, by node; a node without one is grey. Of a model with several parents the
+    others are drawn dotted.
     """
-    x, y = tree.heights, _rows(tree)
+    x = tree.heights
+    y = _rows(tree)
     most = max([abs(v) for v in log_gain.values() if np.isfinite(v)] + [LEAST])
     colours = ScalarMappable(TwoSlopeNorm(0.0, -most, most), MAP)
     for i, parents in enumerate(tree.parents):
@@ -413,7 +509,9 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
                 linestyle=":" if k else "-",
                 solid_joinstyle="round",
             )
-        axes.plot(x[i], y[i], "o", color=colour, markersize=4, markeredgecolor="0.3", markeredgewidth=0.4)
+        axes.plot(
+            x[i], y[i], "o", color=colour, markersize=4, markeredgecolor="0.3", markeredgewidth=0.4
+        )
     _label(tree, x, y, axes)
     figure = axes.get_figure(root=True)
     if figure is not None:
@@ -433,26 +531,38 @@ def draw_tree(tree: Tree, log_gain: Mapping[str, float], axes: Axes, *, xlabel: 
 
 
 def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
-    """Tips by name at their right, what hangs on the root at the left of it, others on their branches where they fit.
+    """Tips by name at their right, what hangs on the root at the left of it, others on their
+    branches where they fit.
 
     Of models on short branches only parents of several have their names.
     """
     figure = axes.get_figure(root=True)
     width = axes.get_window_extent().width / (figure.dpi if figure else 1)
     descendants = Counter(parent for parents in tree.parents for parent in parents)
-    first = [i for i, parents in enumerate(tree.parents) if parents and not tree.parents[parents[0]] and descendants[i]]
+    first = [
+        i
+        for i, parents in enumerate(tree.parents)
+        if parents and not tree.parents[parents[0]] and descendants[i]
+    ]
     left = max((LETTER * FIRST * len(_named(tree.names[i])) / 72 for i in first), default=0.0)
     inches = max(width - left, 1.0) / (RIGHT * x.max())
     axes.set_xlim(-0.06 * x.max() - left / inches, x.max() * RIGHT)
     for i, name in enumerate(tree.names):
         look: dict[str, Any] = {"fontsize": AMID, "va": "bottom", "ha": "right", "color": "0.4"}
         if not descendants[i]:
-            at, place, look = x[i], (4, 0), {"fontsize": 8, "va": "center", "color": "0.1"}
+            at = x[i]
+            place = (4, 0)
+            look = {"fontsize": 8, "va": "center", "color": "0.1"}
         elif i in first:
-            at, place, look = 0.0, (-5, 0), {"fontsize": FIRST, "va": "center", "ha": "right", "color": "0.2"}
+            at = 0.0
+            place = (-5, 0)
+            look = {"fontsize": FIRST, "va": "center", "ha": "right", "color": "0.2"}
         elif tree.parents[i] and ("/" not in name or inches > ROOM or descendants[i] > 1):
-            at, place = x[i], (-3, 1)
-            if (LETTER * AMID * len(_named(name)) + 9) / 72 > inches * (x[i] - x[tree.parents[i][0]]):
+            at = x[i]
+            place = (-3, 1)
+            if (LETTER * AMID * len(_named(name)) + 9) / 72 > inches * (
+                x[i] - x[tree.parents[i][0]]
+            ):
                 continue
         else:
             continue
@@ -465,12 +575,15 @@ def _named(name: str) -> str:
 
 
 def _rows(tree: Tree) -> np.ndarray:
-    """Vertical place of every node: tips one below the other in the order of the tree, others amid their children."""
+    """Vertical place of every node: tips one below the other in the order of the tree, others amid
+    their children."""
     children: list[list[int]] = [[] for _ in tree.names]
     for i, parents in enumerate(tree.parents):
         if parents:
             children[parents[0]].append(i)
-    y, row, waiting = np.full(len(tree), np.nan), 0, [0]
+    y = np.full(len(tree), np.nan)
+    row = 0
+    waiting = [0]
     while waiting:
         at = waiting[-1]
         if not children[at]:
@@ -487,7 +600,8 @@ def _rows(tree: Tree) -> np.ndarray:
 
 
 def bland_altman(table: pd.DataFrame, axes: Axes, lines: Mapping[str, float]) -> Axes:
-    """Ratio of `measured` to `value` over their geometric mean, both logarithmic, and the line of no difference.
+    """Ratio of `measured` to `value` over their geometric mean, both logarithmic, and the line of
+    no difference.
 
     lines: further lines by what they are, such as the limits of agreement.
     """
@@ -514,17 +628,21 @@ def trajectories(
     data: str | Path | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A named gain against training steps, with one line for each model and source that has two checkpoints or more.
+    """A named gain against training steps, with one line for each model and source that has two
+    checkpoints or more.
 
-    The step is the number in a revision such as `step4000`; a revision without one, such as `main`, is left out. model,
-    family: as in `features`; the controlled study is included if it is named. Without `axes` a new figure is made.
+    The step is the number in a revision such as `step4000`; a revision without one, such as `main`,
+    is left out. model, family: as in `features`; the controlled study is included if it is named.
+    Without `axes` a new figure is made.
 
     Raises UsageError for a gain that is none, and where no model has two checkpoints.
     """
     if gain not in GAINS:
         raise unknown("no such gain", gain, list(GAINS))
     rows = features(data, model=model, family=family, every=True).dropna(subset=gain)
-    rows = rows.assign(step=rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")).dropna(subset="step")
+    rows = rows.assign(step=rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")).dropna(
+        subset="step"
+    )
     if model is None and family is None:
         rows = rows[rows["source"] != "nursery"]
     lines = rows.drop_duplicates(["model_id", "source", "step"])

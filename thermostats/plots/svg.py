@@ -12,8 +12,10 @@ from matplotlib.figure import Figure
 
 from thermostats.plots.general import house_style
 
-INK, PAPER = "#1d1f21", "#fffefb"
-DARK_INK, DARK_PAPER = "#e6e4de", "#1b1d20"
+INK = "#1d1f21"
+PAPER = "#fffefb"
+DARK_INK = "#e6e4de"
+DARK_PAPER = "#1b1d20"
 SEEN = 3.0
 """Contrast with the page that a mark needs (Web Content Accessibility Guidelines 2.2, 1.4.11)."""
 GREY = 24
@@ -38,8 +40,13 @@ def contrast(first: str, second: str) -> float:
 
 
 def _luminance(color: str) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (x / 255 for x in _channels(color))]
-    return sum(weight * channel for weight, channel in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (x / 255 for x in _channels(color))
+    ]
+    return sum(
+        weight * channel for weight, channel in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
+    )
 
 
 def _channels(color: str) -> tuple[int, ...]:
@@ -47,11 +54,14 @@ def _channels(color: str) -> tuple[int, ...]:
 
 
 def _mixed(start: tuple[int, ...], end: tuple[int, ...], part: float) -> str:
-    return "#" + "".join(f"{round(a + (b - a) * part):02x}" for a, b in zip(start, end, strict=True))
+    return "#" + "".join(
+        f"{round(a + (b - a) * part):02x}" for a, b in zip(start, end, strict=True)
+    )
 
 
 HEAD = re.compile(
-    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", re.S
+    r"<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>|<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>",
+    re.S,
 )
 PLACES = re.compile(r' (?:d|x|y)="[^"]*"|translate\([^)]*\)')
 LONG = re.compile(r"\d+\.\d{3,}")
@@ -62,7 +72,8 @@ LETTER = 0.55
 BELOW = re.compile(r"\b([A-Za-z])_([A-Za-z0-9]+)\b")
 """A symbol with a subscript in a label: W_V, d_h."""
 JOINS = 'stroke-linejoin="round" stroke-linecap="butt"'
-"""What matplotlib's style sheet says of all elements; in a page it would say it of the whole page."""
+"""What matplotlib's style sheet says of all elements; in a page it would say it of the whole
+page."""
 
 
 def drawn(draw: Callable[..., object]) -> bytes:
@@ -70,10 +81,11 @@ def drawn(draw: Callable[..., object]) -> bytes:
     stream = io.BytesIO()
     with house_style():
         figure = Figure()
-        canvas, dpi = FigureCanvasSVG(figure), figure.dpi
+        canvas = FigureCanvasSVG(figure)
+        dpi = figure.dpi
         draw(figure.add_subplot())
         layout = figure.get_layout_engine()
-        assert layout is not None  # noqa: S101 (the house style has one)
+        assert layout is not None  # noqa: S101
         layout.execute(figure)  # so that the axes are as wide as they will be
         for axes in figure.axes:
             box = axes.get_window_extent()
@@ -87,27 +99,39 @@ def drawn(draw: Callable[..., object]) -> bytes:
 
 
 def _even(label: str, room: float) -> str:
-    """A label on as few lines as hold it, of lengths that are alike; `room`: length of its axis in sizes of text."""
+    """A label on as few lines as hold it, of lengths that are alike; `room`: length of its axis in
+    sizes of text."""
     if not label:
         return ""
     letters = max(1, int(room / LETTER))
     lines = len(textwrap.wrap(label, letters))
-    width = next(w for w in range(-(-len(label) // lines), letters + 1) if len(textwrap.wrap(label, w)) <= lines)
+    width = next(
+        w
+        for w in range(-(-len(label) // lines), letters + 1)
+        if len(textwrap.wrap(label, w)) <= lines
+    )
     return textwrap.fill(label, width)
 
 
 def compact(svg: bytes) -> bytes:
-    """A figure without comments and metadata, coordinates rounded to a hundredth of a point, and with dark colours too.
+    """A figure without comments and metadata, coordinates rounded to a hundredth of a point, and
+    with dark colours too.
 
-    Colours are custom properties, so that a page that is dark, or a browser that prefers dark, sets them.
+    Colours are custom properties, so that a page that is dark, or a browser that prefers dark, sets
+    them.
     """
     text = HEAD.sub("", svg.decode())
     colors = sorted(set(COLOR.findall(text)))
     text = COLOR.sub(r"var(--c-\1, #\1)", text)
-    text = PLACES.sub(lambda place: LONG.sub(lambda number: f"{float(number[0]):.2f}", place[0]), text)
+    text = PLACES.sub(
+        lambda place: LONG.sub(lambda number: f"{float(number[0]):.2f}", place[0]), text
+    )
     text = re.sub(r"<svg ", f"<svg {JOINS} ", text, count=1)
     properties = " ".join(f"--c-{color}: {dark(f'#{color}')};" for color in colors)
-    style = f"<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ {properties} }} }}</style>"
+    style = (
+        f"<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ {properties} }} "
+        f"}}</style>"
+    )
     text = re.sub(r"(<svg [^>]*>)", rf"\1\n{style}", text, count=1)
     lines = (line.strip() for line in text.splitlines())
     return ("\n".join(line for line in lines if line) + "\n").encode()

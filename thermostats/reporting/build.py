@@ -1,4 +1,5 @@
-"""Make what is stale of a report: run analyses, write their pages, then the pages about all claims."""
+"""Make what is stale of a report: run analyses, write their pages, then the pages about all
+claims."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 
 def with_earlier(made: Made, posteriors: Posteriors, inputs: str) -> Made:
-    """The finding with what the snapshot has of its posterior, or why it has nothing; others as they are.
+    """The finding with what the snapshot has of its posterior, or why it has nothing; others as
+    they are.
 
     inputs: SHA-256 of what it is made of.
     """
@@ -72,11 +74,19 @@ def with_earlier(made: Made, posteriors: Posteriors, inputs: str) -> Made:
     row = posteriors.of(finding.id, finding.sample.evidence, inputs)
     if isinstance(row, str):
         return replace(made, finding=replace(finding, posterior=replace(posterior, why=row)))
-    number = {name: float(row[name]) if row[name] else None for name in ("mc_error", "rhat_max", "ess_min")}
+    number = {
+        name: float(row[name]) if row[name] else None
+        for name in ("mc_error", "rhat_max", "ess_min")
+    }
     divergences = int(float(row["divergences"])) if row["divergences"] else None
-    earlier = EarlierDraws(probability=float(row["posterior"]), error=number["mc_error"], drawn=row["drawn"])
+    earlier = EarlierDraws(
+        probability=float(row["posterior"]), error=number["mc_error"], drawn=row["drawn"]
+    )
     mixed = Convergence(number["rhat_max"], number["ess_min"], divergences)
-    return replace(made, finding=replace(finding, posterior=replace(posterior, earlier=earlier), convergence=mixed))
+    return replace(
+        made,
+        finding=replace(finding, posterior=replace(posterior, earlier=earlier), convergence=mixed),
+    )
 
 
 @dataclass(frozen=True)
@@ -95,31 +105,50 @@ class About:
         """Files of one of these pages."""
         state = self.state
         if name == GROWTH:
-            findings = [finding for entry in self._entries() if not entry.error for finding in entry.findings]
+            findings = [
+                finding
+                for entry in self._entries()
+                if not entry.error
+                for finding in entry.findings
+            ]
             made: dict[str, bytes] = named(state.account).files(findings, state.evidence.fork())
             return made
         if name == METHODS:
             return {"methods.md": methods_text().encode()}
         if name == DATA:
-            return {"data.md": data_text(state.layout, state.evidence.fork()).encode(), **state.layout.copies()}
+            return {
+                "data.md": data_text(state.layout, state.evidence.fork()).encode(),
+                **state.layout.copies(),
+            }
         if name == INDEX:
             pictures = index_page.pictures_of(self._entries())
-            return {called.INDEX: self._index_text().encode(), called.TABLE: self._findings(), **pictures}
+            return {
+                called.INDEX: self._index_text().encode(),
+                called.TABLE: self._findings(),
+                **pictures,
+            }
         if name == BUNDLE:
             return self._bundle()
         raise KeyError(name)
 
     def snapshot(self) -> tuple[list[str], list[str]]:
         """Write what is kept under version control; files written and removed."""
-        claims, pictures = list(self.state.scripts), {index_page.GAIN: index_page.gain_picture()}
-        index = index_page.index_text(self._entries(), {}, "{}.md", sets=self._sets, illustrated=False)
+        claims = list(self.state.scripts)
+        pictures = {index_page.GAIN: index_page.gain_picture()}
+        index = index_page.index_text(
+            self._entries(), {}, "{}.md", sets=self._sets, illustrated=False
+        )
         return snapshot.snapshot(self.state.out, claims, index, self._findings(), pictures)
 
     def _index_text(self) -> str:
         state = self.state
         others = (*(name for name in (GROWTH, METHODS, DATA) if name in state.about), *state.made())
-        titles = {name: PAGES[name].title if name in PAGES else name.capitalize() for name in others}
-        return index_page.index_text(self._entries(), titles, sets=self._sets, command=state.command)
+        titles = {
+            name: PAGES[name].title if name in PAGES else name.capitalize() for name in others
+        }
+        return index_page.index_text(
+            self._entries(), titles, sets=self._sets, command=state.command
+        )
 
     @cached_property
     def _sets(self) -> list[dict[str, Any]]:
@@ -132,15 +161,24 @@ class About:
 
     def _bundle(self) -> dict[str, bytes]:
         out = self.state.out
-        sources = {file: out / file.replace(".html", ".md") for file in self.state.bundled() if file != "index.html"}
+        sources = {
+            file: out / file.replace(".html", ".md")
+            for file in self.state.bundled()
+            if file != "index.html"
+        }
         pages = [Page("index.html", self._index_text())]
-        pages += [Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()]
-        return {FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (out / name).read_bytes())}
+        pages += [
+            Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()
+        ]
+        return {
+            FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (out / name).read_bytes())
+        }
 
     def _entries(self) -> list[Entry]:
         entries = []
         for claim in self.state.claims:
-            path, run = self.state.out / called.findings_name(claim), self.failed.get(claim)
+            path = self.state.out / called.findings_name(claim)
+            run = self.failed.get(claim)
             if run is not None:
                 entries.append(Entry(claim, run.claim, error=run.error))
             elif claim in self.state.records and path.is_file():
@@ -175,19 +213,29 @@ def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
 def with_progress(
     runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str
 ) -> Iterator[tuple[str, Run]]:
-    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and for each.
+    """The same results as they come, with a bar on a terminal, elsewhere a line at the start and
+    for each.
 
-    expected: seconds by job, or any numbers in proportion to them; each line says about how long the rest will take.
+    expected: seconds by job, or any numbers in proportion to them; each line says about how long
+    the rest will take.
     """
-    console, total, started, rest = Console(stderr=True), len(expected), time.perf_counter(), sum(expected.values())
+    console = Console(stderr=True)
+    total = len(expected)
+    started = time.perf_counter()
+    rest = sum(expected.values())
     if not console.is_terminal:
         if total:
             print(begun, file=sys.stderr, flush=True)
         for number, (name, run) in enumerate(runs, 1):
-            state, rest = "failed" if run.error else "done", rest - expected[name]
+            state = "failed" if run.error else "done"
+            rest = rest - expected[name]
             left = (time.perf_counter() - started) * rest / max(sum(expected.values()) - rest, 1e-9)
             last = f", about {left:.0f} s left" if number < total else ""
-            print(f"{name} {state} in {run.seconds:.1f} s ({number} of {total}{last})", file=sys.stderr, flush=True)
+            print(
+                f"{name} {state} in {run.seconds:.1f} s ({number} of {total}{last})",
+                file=sys.stderr,
+                flush=True,
+            )
             yield name, run
         return
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
@@ -207,7 +255,8 @@ def build(
     processes: int | None,
     anew: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Make what has a reason, then what is about all claims; names of the files written and of those removed.
+    """Make what has a reason, then what is about all claims; names of the files written and of
+    those removed.
 
     anew: findings that are kept are not used.
     """
@@ -236,33 +285,58 @@ class Build:
                 self.render(name)
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
-        together = by_law({name: job for name, job in jobs.items() if isinstance(job, Path)}) if state.draw else []
+        together = (
+            by_law({name: job for name, job in jobs.items() if isinstance(job, Path)})
+            if state.draw
+            else []
+        )
         lasts = {name: seconds.get(name, 0.0) for name in jobs}
-        lasts |= {name: sum(lasts[other] for other in names) for names in together for name in names}
+        lasts |= {
+            name: sum(lasts[other] for other in names) for names in together for name in names
+        }
         slowest_first = dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]]))
         begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
         keys = {name: state.now(name).digest for name in jobs}
-        runs = run_all(slowest_first, state.data, processes, keys, anew=anew, together=together) if jobs else ()
+        runs = (
+            run_all(slowest_first, state.data, processes, keys, anew=anew, together=together)
+            if jobs
+            else ()
+        )
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
-        for name, run in with_progress(runs, {name: seconds.get(name, usual) for name in jobs}, begun):
+        for name, run in with_progress(
+            runs, {name: seconds.get(name, usual) for name in jobs}, begun
+        ):
             self.take(name, run)
             seconds[name] = round(run.seconds, 1)
-            write_seconds(state.out, {name: took for name, took in seconds.items() if name in state.names})
+            write_seconds(
+                state.out, {name: took for name, took in seconds.items() if name in state.names}
+            )
 
     def take(self, name: str, run: Run) -> None:
         """Write the pages of an analysis that ran, or keep its error."""
         if run.error:
             self.failed[name], self.state.errors[name] = run, run.error
             return
-        now, files = replace(self.state.now(name), rows=digest_of(run.selections)), run.files
+        now = replace(self.state.now(name), rows=digest_of(run.selections))
+        files = run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
             script = sha(self.state.made_of(name))
-            made = [with_earlier(each, self.state.posteriors, inputs_of(script, each.selections)) for each in run.made]
+            made = [
+                with_earlier(each, self.state.posteriors, inputs_of(script, each.selections))
+                for each in run.made
+            ]
             if not any(isinstance(each.finding.posterior, Undrawn) for each in made):
                 now = replace(now, posteriors="")
-            made_of: dict[str, Any] = {"inputs": sha_of([script, sorted(run.selections.items())]), "script": script}
-            made_of |= {"package": package_sha(), "selections": len(run.selections), "machine": machine()}
+            made_of: dict[str, Any] = {
+                "inputs": sha_of([script, sorted(run.selections.items())]),
+                "script": script,
+            }
+            made_of |= {
+                "package": package_sha(),
+                "selections": len(run.selections),
+                "machine": machine(),
+            }
             files = claim_files(run.claim, made, path.name, made_of)
         self._write(name, now, files)
         write_manifest(self.state.out, self.state.records)
@@ -270,11 +344,16 @@ class Build:
     def render(self, name: str) -> None:
         """Make a page's HTML anew from the Markdown that is there."""
         state, record = self.state, self.state.records[name]
-        files = {file: (state.out / file).read_bytes() for file in record.files if file != state.file_of(name)}
+        files = {
+            file: (state.out / file).read_bytes()
+            for file in record.files
+            if file != state.file_of(name)
+        }
         self._write(name, replace(record, links=state.now(name).links), files)
 
     def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
-        """Remove what is no more, write the pages about all claims that are stale, then the lists of checksums."""
+        """Remove what is no more, write the pages about all claims that are stale, then the lists
+        of checksums."""
         state = self.state
         About(state, self.failed).check()
         for name in gone:
@@ -282,16 +361,21 @@ class Build:
         for name in state.about:
             if state.stale_because(name):
                 self._write(name, state.now(name), About(state, self.failed).files(name))
-        for name in {*reasons, *state.about} & set(state.records) - set(state.errors):  # their rows are as they were
+        for name in {*reasons, *state.about} & set(state.records) - set(
+            state.errors
+        ):  # their rows are as they were
             state.records[name] = replace(state.records[name], tables=state.tables)
         write_manifest(state.out, state.records)
         if state.checksums_stale():
-            self.written += write_files(state.out, {CHECKSUMS: state.layout.checksums(state.records)})
+            self.written += write_files(
+                state.out, {CHECKSUMS: state.layout.checksums(state.records)}
+            )
 
     def _write(self, name: str, record: Record, files: Mapping[str, bytes]) -> None:
         """Write files of a claim or page, with the HTML of its Markdown."""
         state = self.state
-        file, old = state.file_of(name), state.records.get(name)
+        file = state.file_of(name)
+        old = state.records.get(name)
         source = file.replace(".html", ".md")
         if source in files and file not in files:
             page = Page(file, files[source].decode())

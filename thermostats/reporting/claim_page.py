@@ -1,4 +1,5 @@
-"""Findings of one claim as its folder has them, `findings.json`: written with its page, read by the pages about all."""
+"""Findings of one claim as its folder has them, `findings.json`: written with its page, read by the
+pages about all."""
 
 from __future__ import annotations
 
@@ -46,17 +47,26 @@ MOVES = {
 
 
 def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any] | None:
-    """What the template shows of the curve of a finding, whose files end in `suffix`; None for one without."""
+    """What the template shows of the curve of a finding, whose files end in `suffix`; None for one
+    without."""
     if (curve := finding.curve) is None:
         return None
-    size, of = plural(len(curve.table), "universe"), f"finding {number}" if number > 1 else "the first finding"
+    size = plural(len(curve.table), "universe")
+    of = f"finding {number}" if number > 1 else "the first finding"
     caption = (
-        f"Estimate of {of} in {size}, in order. Rows below: how common each option is at that place of "
-        "the curve; in brackets, the share of the variance between universes that each choice explains alone."
+        f"Estimate of {of} in {size}, in order. Rows below: how common each option is at that "
+        f"place of "
+        "the curve; in brackets, the share of the variance between universes that each choice "
+        "explains alone."
     )
-    figure = files.figure(drawn(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv")
+    figure = files.figure(
+        drawn(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"
+    )
     moves = files.table(
-        curve.moves, "Which choice moves the estimate how much", f"choices{suffix}.csv", excerpt=_shown(curve)
+        curve.moves,
+        "Which choice moves the estimate how much",
+        f"choices{suffix}.csv",
+        excerpt=_shown(curve),
     )
     name = f"universes{suffix}.csv"
     files.add(name, curve.table.to_csv(index=False, lineterminator="\n").encode())
@@ -68,7 +78,13 @@ def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> di
         "of": of,
         "choices": listed([f"{name} ({len(options)})" for name, options in curve.labels.items()]),
         "first": curve.moves.iloc[0].to_dict(),
-        "still": listed([str(row["choice"]) for row in curve.moves.to_dict("records") if row["together"] < STILL]),
+        "still": listed(
+            [
+                str(row["choice"])
+                for row in curve.moves.to_dict("records")
+                if row["together"] < STILL
+            ]
+        ),
         "why": listed([str(why) for why in curve.failed["why"].unique()]),
         "empty": listed([f"“{option}”" for option in _without_estimate(curve)]),
     }
@@ -77,7 +93,10 @@ def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> di
 def _without_estimate(curve: SpecificationCurve) -> list[str]:
     """Options with which no universe has an estimate."""
     return [
-        option for name, options in curve.labels.items() for option in options if option not in set(curve.table[name])
+        option
+        for name, options in curve.labels.items()
+        for option in options
+        if option not in set(curve.table[name])
     ]
 
 
@@ -87,13 +106,16 @@ STILL = 0.01
 
 def _shown(curve: SpecificationCurve) -> Any:
     shares = {name: curve.moves[name].map("{:.0%}".format) for name in ("alone", "together")}
-    means = {name: curve.moves[name].map("{:.3g}".format) for name in ("lowest_mean", "highest_mean")}
+    means = {
+        name: curve.moves[name].map("{:.3g}".format) for name in ("lowest_mean", "highest_mean")
+    }
     return curve.moves.assign(**shares, **means)[list(MOVES)].rename(columns=MOVES)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One claim on the index: its findings as written to its folder, or the reason why there are none."""
+    """One claim on the index: its findings as written to its folder, or the reason why there are
+    none."""
 
     id: str
     claim: Claim | None
@@ -106,10 +128,13 @@ class Entry:
 
 
 def written(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
-    """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each finding is made of."""
+    """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each
+    finding is made of."""
     content = {
         "claim": claim.columns(),
-        "findings": [_plain(f) | {"inputs_sha": sha} for f, sha in zip(findings, inputs, strict=True)],
+        "findings": [
+            _plain(f) | {"inputs_sha": sha} for f, sha in zip(findings, inputs, strict=True)
+        ],
     }
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -128,7 +153,9 @@ def read_entry(content: bytes) -> Entry:
         return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
-            "the findings of a claim are damaged", got=str(error)[:80], next_step="thermostats report --all"
+            "the findings of a claim are damaged",
+            got=str(error)[:80],
+            next_step="thermostats report --all",
         ) from error
 
 
@@ -139,15 +166,24 @@ def _plain(finding: Finding) -> dict[str, Any]:
     if posterior is None:
         return plain | {"posterior": None}
     if isinstance(posterior, Undrawn):
-        shown = {name: _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")}
+        shown = {
+            name: _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")
+        }
         if posterior.earlier is not None:
-            shown |= {"probability": posterior.earlier.probability, "probability_error": posterior.earlier.error}
+            shown |= {
+                "probability": posterior.earlier.probability,
+                "probability_error": posterior.earlier.error,
+            }
             shown["drawn"] = posterior.earlier.drawn
         return plain | {"posterior": shown}
     tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
     tables["diagnostics"] = posterior.computation.diagnostics
-    rows = {name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()}
-    return plain | {"posterior": _by_name(posterior.columns()) | {"passes": posterior.gate.passes} | rows}
+    rows = {
+        name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()
+    }
+    return plain | {
+        "posterior": _by_name(posterior.columns()) | {"passes": posterior.gate.passes} | rows
+    }
 
 
 def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +218,18 @@ HEADINGS = {
     "shift_in_sd": "shift in SD",
     "pareto_k": "Pareto k",
 }
-SUMMARY = ("quantity", "mean", "sd", "median", "lower", "upper", "rhat", "ess_bulk", "ess_tail", "mcse")
+SUMMARY = (
+    "quantity",
+    "mean",
+    "sd",
+    "median",
+    "lower",
+    "upper",
+    "rhat",
+    "ess_bulk",
+    "ess_tail",
+    "mcse",
+)
 POINTWISE = "pit"
 """Column of a check's table that has a row for every observation, too long for a page."""
 PLACES = {
@@ -209,7 +256,8 @@ LEVELS = {
 
 
 class Surely(NamedTuple):
-    """How often a study in which a side is false gives it as clearly: from `low` to `high`, 0 and 1 where not known."""
+    """How often a study in which a side is false gives it as clearly: from `low` to `high`, 0 and 1
+    where not known."""
 
     side: str
     low: float
@@ -218,32 +266,47 @@ class Surely(NamedTuple):
 
 
 def surely(finding: Finding) -> Surely | None:
-    """P(level of a study ≤ that of the finding) in the worst plausible world, between the shares that are simulated.
+    """P(level of a study ≤ that of the finding) in the worst plausible world, between the shares
+    that are simulated.
 
-    Of the side that is given, or to which an open verdict leans; None where no such world was tried.
+    Of the side that is given, or to which an open verdict leans; None where no such world was
+    tried.
     """
-    table, strength = finding.criterion.levels, finding.strength
+    table = finding.criterion.levels
+    strength = finding.strength
     side = strength.leans or (SUPPORTED if finding.reason else finding.verdict)
     rows = None if table is None else table[(table["box"] == PLAUSIBLE) & (table["side"] == side)]
     if rows is None or rows.empty or strength.level is None:
         return None
-    reached, beyond = [0.0], [0.0]
+    reached = [0.0]
+    beyond = [0.0]
     for row in rows.to_dict("records"):
-        shares = [(float(row[name]), share) for name, share in BOUNDS.items()] + [(ALPHA, float(row["rate"]))]
-        reached.append(max((share for level, share in shares if level <= strength.level), default=0.0))
-        beyond.append(min((share for level, share in shares if level > strength.level), default=1.0))
+        shares = [(float(row[name]), share) for name, share in BOUNDS.items()] + [
+            (ALPHA, float(row["rate"]))
+        ]
+        reached.append(
+            max((share for level, share in shares if level <= strength.level), default=0.0)
+        )
+        beyond.append(
+            min((share for level, share in shares if level > strength.level), default=1.0)
+        )
     worst = rows.loc[rows["bound_05"].idxmin()]
     return Surely(str(side), max(reached), max(beyond), str(worst["words"]))
 
 
-def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]) -> dict[str, bytes]:
+def claim_files(
+    claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]
+) -> dict[str, bytes]:
     """Files of one claim by name within the report, `index.md` of its folder among them.
 
-    made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the `machine`.
+    made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the
+    `machine`.
     """
     inputs = [inputs_of(made_of["script"], each.selections) for each in made]
-    files, findings = Files(folder_of(claim.id)), [each.finding for each in made]
-    parts, whole = _parts(made, files), _whole(findings)
+    files = Files(folder_of(claim.id))
+    findings = [each.finding for each in made]
+    parts = _parts(made, files)
+    whole = _whole(findings)
     views = [finding for finding in findings if finding.sample.view_of]
     shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
     own_set, every_set = two_verdicts(findings)
@@ -256,7 +319,9 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
         further=[part for part in parts[1:] if id(part["finding"]) not in shown],
         views=views,
         other_sets=_on_other_sets([view for view in views if id(view) not in shown]),
-        other_verdicts=[view for view in _other_verdicts(findings) if own_set is None or view is not every_set],
+        other_verdicts=[
+            view for view in _other_verdicts(findings) if own_set is None or view is not every_set
+        ],
         model_names=_model_names(findings),
         lone_sources=_lone_sources(findings),
         notes=list(dict.fromkeys(note for view in views for note in view.notes)),
@@ -281,7 +346,8 @@ def claim_files(claim: Claim, made: Sequence[Made], script: str, made_of: Mappin
 
 
 def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
-    """A part of the page for every finding on its own set; the first figure that one has heads the page."""
+    """A part of the page for every finding on its own set; the first figure that one has heads the
+    page."""
     lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
     names = _short_names([each.finding for each in made])
     parts = [
@@ -300,24 +366,37 @@ def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
 
 
 def _whole(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    """The parts that a claim's verdict is over, each on the set that it was asked of first and on all evidence."""
+    """The parts that a claim's verdict is over, each on the set that it was asked of first and on
+    all evidence."""
     ids = findings[0].criterion.parts
-    own = {finding.id: (n, finding) for n, finding in enumerate(findings, 1) if not finding.sample.view_of}
+    own = {
+        finding.id: (n, finding)
+        for n, finding in enumerate(findings, 1)
+        if not finding.sample.view_of
+    }
     every = {finding.id: finding for finding in findings if finding.sample.evidence == POOLED}
     return [{"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)} for id_ in ids]
 
 
 def _short_names(findings: Sequence[Finding]) -> dict[str, str]:
-    """What files of a finding are called after: its name, with what it is asked over where that tells it apart."""
+    """What files of a finding are called after: its name, with what it is asked over where that
+    tells it apart."""
     ids = dict.fromkeys(finding.id for finding in findings)
     asked = Counter(id_.split(".")[1] for id_ in ids)
-    return {id_: slug(id_.split(".")[1] if asked[id_.split(".")[1]] == 1 else id_.partition(".")[2]) for id_ in ids}
+    return {
+        id_: slug(id_.split(".")[1] if asked[id_.split(".")[1]] == 1 else id_.partition(".")[2])
+        for id_ in ids
+    }
 
 
 def _part(number: int, made: Made, files: Files, is_lead: bool, called: str) -> dict[str, Any]:
-    """What a template shows of a finding: figure, table, curve, published figures, worst worlds, posterior."""
-    finding, suffix = made.finding, "" if number == 1 else f"-{called}"
-    figure, table, data = Text(), Text(), ""
+    """What a template shows of a finding: figure, table, curve, published figures, worst worlds,
+    posterior."""
+    finding = made.finding
+    suffix = "" if number == 1 else f"-{called}"
+    figure = Text()
+    table = Text()
+    data = ""
     if finding.table is not None:
         data = f"table{suffix}.csv"
         table = files.table(finding.table, f"Numbers behind finding {number}", data)
@@ -338,22 +417,27 @@ def _part(number: int, made: Made, files: Files, is_lead: bool, called: str) -> 
 
 
 def _levels(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any]:
-    """The worst worlds of the rule and its power: a table of the first finding, of others a file."""
+    """The worst worlds of the rule and its power: a table of the first finding, of others a
+    file."""
     known = finding.criterion.levels
     if known is None:
         return {"levels": Text()}
-    name, shown = f"worlds{suffix}.csv", known[known["box"] != POWER]
-    label, excerpt = "The rule in its worst simulated worlds", shown[list(LEVELS)].rename(columns=LEVELS)
+    name = f"worlds{suffix}.csv"
+    shown = known[known["box"] != POWER]
+    label = "The rule in its worst simulated worlds"
+    excerpt = shown[list(LEVELS)].rename(columns=LEVELS)
     table = files.table(known, label, name, excerpt=excerpt)
     return {"levels": table if number == 1 else link(name, name)}
 
 
 def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
-    """The fitted model, how many models and groups it rests on, its intervals, figures and tables by place, and files.
+    """The fitted model, how many models and groups it rests on, its intervals, figures and tables
+    by place, and files.
 
     The page shows those of the first finding with a fit; of others it lists the files.
     """
-    sample, posterior = made.finding.sample, made.finding.posterior
+    sample = made.finding.sample
+    posterior = made.finding.posterior
     if not isinstance(posterior, FittedModel):
         return {"posterior": None, "undrawn": posterior}
     before = set(files.contents)
@@ -375,28 +459,41 @@ def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, 
 
 
 def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
-    """Every published figure once, with the recomputed one; of equal names each says which finding it belongs to."""
+    """Every published figure once, with the recomputed one; of equal names each says which finding
+    it belongs to."""
     first = {row: part["number"] for part in reversed(parts) for row in part["compared"]}
     times = Counter(row.name for row in first)
     rows = dict.fromkeys(row for part in parts for row in part["compared"])
-    return [row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row for row in rows]
+    return [
+        row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row
+        for row in rows
+    ]
 
 
 def _on_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
-    """Findings on other sets of evidence, one row each; sets that carry none of them are named in one row.
+    """Findings on other sets of evidence, one row each; sets that carry none of them are named in
+    one row.
 
     The page folds all but those of the first question that is put to others.
     """
     carried = [view for view in views if view.verdict != UNMEASURED]
     first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
-    short = [view for name, view in first.items() if name not in {other.sample.evidence for other in carried}]
+    short = [
+        view
+        for name, view in first.items()
+        if name not in {other.sample.evidence for other in carried}
+    ]
     leading = views[0].id if views else ""
-    return [{"finding": view, "by_p": _decided_by_p(view), "leads": view.id == leading} for view in (*carried, *short)]
+    return [
+        {"finding": view, "by_p": _decided_by_p(view), "leads": view.id == leading}
+        for view in (*carried, *short)
+    ]
 
 
 def _decided_by_p(finding: Finding) -> bool:
     """Whether a p-value decided where the interval holds a number that the rule compares with."""
-    head, rule = finding.headline, finding.criterion
+    head = finding.headline
+    rule = finding.criterion
     bars = [bar for bar in (rule.above, rule.below) if bar is not None]
     if finding.verdict not in DECIDED or head.lower is None or head.upper is None:
         return False
@@ -404,11 +501,18 @@ def _decided_by_p(finding: Finding) -> bool:
 
 
 def _other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
-    """The first question on other sets, where its verdict is another: any on all rows together, or a decided one."""
+    """The first question on other sets, where its verdict is another: any on all rows together, or
+    a decided one."""
     first = findings[0]
-    views = [view for view in findings if view.sample.view_of and view.id == first.id and view.verdict != first.verdict]
+    views = [
+        view
+        for view in findings
+        if view.sample.view_of and view.id == first.id and view.verdict != first.verdict
+    ]
     return [
-        view for view in views if view.verdict in DECIDED or (view.sample.evidence == POOLED and view.verdict == OPEN)
+        view
+        for view in views
+        if view.verdict in DECIDED or (view.sample.evidence == POOLED and view.verdict == OPEN)
     ]
 
 
@@ -426,7 +530,10 @@ def _lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
 
 def _by_models(findings: Sequence[Finding]) -> list[Finding]:
     """Findings on other sets of evidence, those of most models last."""
-    return sorted((finding for finding in findings if finding.sample.view_of), key=lambda view: view.sample.n_models)
+    return sorted(
+        (finding for finding in findings if finding.sample.view_of),
+        key=lambda view: view.sample.n_models,
+    )
 
 
 def _when_the_rule_was_fixed(claim: Claim, findings: Sequence[Finding]) -> str:
@@ -438,13 +545,31 @@ def _when_the_rule_was_fixed(claim: Claim, findings: Sequence[Finding]) -> str:
     return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
-def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str) -> dict[str, list[Text]]:
+def _placed(
+    posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str
+) -> dict[str, list[Text]]:
     """Figures, then tables of a posterior, by section of its page."""
     placed: dict[str, list[Text]] = {
-        name: [] for name in ("prior", "robust", "priors", "computation", "posterior", "checks", "sensitivity", "more")
+        name: []
+        for name in (
+            "prior",
+            "robust",
+            "priors",
+            "computation",
+            "posterior",
+            "checks",
+            "sensitivity",
+            "more",
+        )
     }
 
-    def add(section: str, frame: pd.DataFrame, label: str, name: str = "", excerpt: pd.DataFrame | None = None) -> None:
+    def add(
+        section: str,
+        frame: pd.DataFrame,
+        label: str,
+        name: str = "",
+        excerpt: pd.DataFrame | None = None,
+    ) -> None:
         excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
         called = f"{stem}-{name or slug(re.split(r'[:(,]', label)[0])}.csv"
         placed[section].append(files.table(frame, label, called, excerpt=excerpt))
@@ -453,9 +578,18 @@ def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: 
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
         placed[section].append(files.figure(svg, f"{stem}-{slug(panel.name)}.svg", panel.caption))
     if posterior.priors:
-        add("priors", pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]), "Priors")
+        add(
+            "priors",
+            pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]),
+            "Priors",
+        )
     if len(posterior.computation.diagnostics):
-        add("computation", posterior.computation.diagnostics, "Diagnostics of the sampler", "diagnostics")
+        add(
+            "computation",
+            posterior.computation.diagnostics,
+            "Diagnostics of the sampler",
+            "diagnostics",
+        )
     columns = [name for name in SUMMARY if name in posterior.summary]
     all_columns = len(_kinds(posterior)) != 1
     excerpt = posterior.summary if all_columns else posterior.summary[columns]
@@ -464,10 +598,21 @@ def _placed(posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: 
         add("checks", posterior.gate.table(), "All checks", "checks")
     if posterior.sensitivity is not None:
         add("sensitivity", posterior.sensitivity, "Alternatives", "sensitivity")
-    for word, section in (("predictive", "checks"), ("sensitivity", "sensitivity"), ("influence", "sensitivity")):
+    for word, section in (
+        ("predictive", "checks"),
+        ("sensitivity", "sensitivity"),
+        ("influence", "sensitivity"),
+    ):
         for check in posterior.gate.checks:
-            is_shown = posterior.sensitivity is not None and check.table.equals(posterior.sensitivity)
-            if word in check.name and len(check.table) and POINTWISE not in check.table and not is_shown:
+            is_shown = posterior.sensitivity is not None and check.table.equals(
+                posterior.sensitivity
+            )
+            if (
+                word in check.name
+                and len(check.table)
+                and POINTWISE not in check.table
+                and not is_shown
+            ):
                 add(section, check.table, _capital(check.name))
     for title, frame in posterior.tables.items():
         add("more", frame, title)
@@ -478,15 +623,22 @@ def _kinds(posterior: FittedModel) -> list[str]:
     """Kinds and levels of the intervals of the summary, in words."""
     if not {"kind", "level"} <= set(posterior.summary):
         return []
-    pairs = posterior.summary[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None)
-    return sorted(f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs)
+    pairs = (
+        posterior.summary[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None)
+    )
+    return sorted(
+        f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs
+    )
 
 
 def _probability(posterior: FittedModel) -> str:
-    """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error 0.0030)`."""
+    """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error
+    0.0030)`."""
     by = posterior.conclusion
     text = formatting.chance_of(by.statement, by.probability)
-    return text if by.error is None else f"{text} (Monte-Carlo error {formatting.number(by.error, 2)})"
+    return (
+        text if by.error is None else f"{text} (Monte-Carlo error {formatting.number(by.error, 2)})"
+    )
 
 
 def _capital(name: str) -> str:

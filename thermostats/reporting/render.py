@@ -1,8 +1,11 @@
-"""A page's HTML from its Markdown: figures inlined, tables in frames that scroll, links to the pages' HTML.
+"""A page's HTML from its Markdown: figures inlined, tables in frames that scroll, links to the
+pages' HTML.
 
-And pages in one file for sending, all of them or a claim's: links become anchors, small tables are carried along.
+And pages in one file for sending, all of them or a claim's: links become anchors, small tables are
+carried along.
 
-HTML in the Markdown is text, scripts are the page's own by their hash, and nothing is loaded from elsewhere.
+HTML in the Markdown is text, scripts are the page's own by their hash, and nothing is loaded from
+elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from thermostats.errors import DataError
 
 ROWS_SHOWN = 40
 """Rows of a table on a page; the accompanying file has all."""
-FAILED, MISSING = "analysis failed", "not built"
+FAILED = "analysis failed"
+MISSING = "not built"
 SIGNS = {SUPPORTED: "✔", AGAINST: "✘", OPEN: "◐", UNMEASURED: "○", FAILED: "!", MISSING: "…"}
 """Verdicts by shape, where there is no colour."""
 
@@ -51,13 +55,16 @@ class Files:
     folder: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
 
-    def table(self, frame: pd.DataFrame, label: str, name: str, *, excerpt: pd.DataFrame | None = None) -> Text:
+    def table(
+        self, frame: pd.DataFrame, label: str, name: str, *, excerpt: pd.DataFrame | None = None
+    ) -> Text:
         """A table as text; its rows in full precision go to the file `name`."""
         self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
         return table(frame if excerpt is None else excerpt, label, name)
 
     def figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
-        """A figure with its caption, which is its alternative text; `data`: the file of its numbers."""
+        """A figure with its caption, which is its alternative text; `data`: the file of its
+        numbers."""
         self.add(name, svg)
         alt = formatting.markdown(caption)
         file = f'{name} "{data}"' if data else name
@@ -74,12 +81,21 @@ def text(template: str, **values: Any) -> str:
 
 
 def table(frame: pd.DataFrame, label: str, name: str = "", most: int | None = ROWS_SHOWN) -> Text:
-    """A table under its label: as many rows as a page shows, numbers set to the right; `name`: file with all rows."""
+    """A table under its label: as many rows as a page shows, numbers set to the right; `name`: file
+    with all rows."""
     columns = [column for _, column in frame.items()]
-    right = [pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column) for column in columns]
+    right = [
+        pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        for column in columns
+    ]
     rows = list(zip(*(_cells(column.iloc[:most]) for column in columns), strict=True))
     heads = [_escaped(str(head).replace("_", " ")) for head in frame.columns]
-    lines = [f"**{_escaped(label)}**", "", _line(heads), _line(["---:" if r else "---" for r in right])]
+    lines = [
+        f"**{_escaped(label)}**",
+        "",
+        _line(heads),
+        _line(["---:" if r else "---" for r in right]),
+    ]
     lines += [_line([_escaped(cell) for cell in row]) for row in rows]
     cut = f"The first {len(rows)} of {len(frame)} rows. " if len(frame) > len(rows) else ""
     precise = f"Full precision: [{name}]({name})" if name else ""
@@ -96,7 +112,7 @@ def environment() -> jinja2.Environment:
     """Templates of Markdown."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("thermostats.reporting"),
-        autoescape=False,  # noqa: S701 - Markdown, escaped by its own finalizer
+        autoescape=False,  # noqa: S701
         undefined=jinja2.StrictUndefined,
         finalize=_escaped,
         trim_blocks=True,
@@ -112,13 +128,16 @@ def environment() -> jinja2.Environment:
         first_sentences=formatting.first_sentences,
         slug=slug,
         share=lambda share: f"{formatting.declared(round(100 * share, 1))}%",
-        versions=lambda machine: ", ".join(f"{name} {version}" for name, version in machine.items()),
+        versions=lambda machine: ", ".join(
+            f"{name} {version}" for name, version in machine.items()
+        ),
     )
     return made
 
 
 def slug(text: object) -> str:
-    """Text as part of a file name, an id or a class: lower-case letters and digits joined by hyphens."""
+    """Text as part of a file name, an id or a class: lower-case letters and digits joined by
+    hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
 
 
@@ -165,7 +184,10 @@ SET = (
 )
 """How plain text is set: apostrophes, minus signs, and `p = 0.03` and `9 × 10⁻¹⁶` on one line."""
 MARKED = (
-    (re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"), r"\1<sub>\2\3</sub>"),
+    (
+        re.compile(r"\b([A-Za-z])_(?:\(([^()]{1,5})\)|(max|min|ij|[A-Za-z0-9])\b)"),
+        r"\1<sub>\2\3</sub>",
+    ),
     (re.compile(r"‖_([A-Z])(?![A-Za-z])"), r"‖<sub>\1</sub>"),
     (re.compile(r"\^(?:\(([^()]{1,9})\)|(\d+(?:\.\d+)?))"), r"<sup>\1\2</sup>"),
 )
@@ -184,7 +206,8 @@ VERDICT = re.compile(rf"^(?:\*\*)?(?:[{''.join(SIGNS.values())}]) ({'|'.join(SIG
 VERDICT_OF = {sign: verdict for verdict, sign in SIGNS.items()}
 """Verdicts of signs that stand alone."""
 FOLDING, DETAILS = 4, "Details"
-"""Level of headings under which a page in a browser is folded, and the part in which all of them are."""
+"""Level of headings under which a page in a browser is folded, and the part in which all of them
+are."""
 Env = MutableMapping[str, Any]
 Links = Callable[[str], dict[str, str]]
 """Attributes of a link's tag by where it leads; without any it is plain text."""
@@ -207,7 +230,9 @@ class Page:
     def title(self) -> str:
         """Its first heading, as plain text."""
         heading = self.text.partition("\n")[0].removeprefix("# ")
-        return "".join(t.content for t in _parser().parseInline(heading)[0].children or [] if t.type == "text")
+        return "".join(
+            t.content for t in _parser().parseInline(heading)[0].children or [] if t.type == "text"
+        )
 
     def path(self, href: str) -> str:
         """A link of it relative to the report."""
@@ -217,20 +242,33 @@ class Page:
         """Links of the page by itself: Markdown pages become HTML, anchors the page's own."""
         if href.startswith("#"):
             return {"href": f"#{self.anchor}-{href[1:]}"}
-        return {"href": re.sub(r"^((?:\.\./)?[\w-]+(?:/index)?)\.md$", r"\1.html", href.partition("#")[0])}
+        return {
+            "href": re.sub(
+                r"^((?:\.\./)?[\w-]+(?:/index)?)\.md$", r"\1.html", href.partition("#")[0]
+            )
+        }
 
 
-def html(page: Page, read: Callable[[str], bytes], scripts: Sequence[str] = (), **values: Any) -> bytes:
-    """A page of its own. read: content of a file of the report. scripts: names of those it inlines, none else run."""
+def html(
+    page: Page, read: Callable[[str], bytes], scripts: Sequence[str] = (), **values: Any
+) -> bytes:
+    """A page of its own. read: content of a file of the report. scripts: names of those it inlines,
+    none else run."""
     content = Markup(body(page, read, page.links))  # noqa: S704
     up = "../" if "/" in page.name else ""
     return shell(content, page.anchor, page.title, scripts, up=up, name=page.name, **values)
 
 
 def shell(
-    content: Markup, anchor: str, title: str, scripts: Sequence[str], framed: Sequence[str] = (), **values: Any
+    content: Markup,
+    anchor: str,
+    title: str,
+    scripts: Sequence[str],
+    framed: Sequence[str] = (),
+    **values: Any,
 ) -> bytes:
-    """Content within the frame that all pages have. framed: scripts of pages that it holds in frames."""
+    """Content within the frame that all pages have. framed: scripts of pages that it holds in
+    frames."""
     texts = [script(name) for name in scripts]
     shared = {
         "content": content,
@@ -239,7 +277,9 @@ def shell(
         "policy": hashes([*texts, *map(script, framed)]),
         "scripts": map(Markup, texts),
     }
-    return _letters_once(page_environment().get_template("page.html").render(values | shared)).encode()
+    return _letters_once(
+        page_environment().get_template("page.html").render(values | shared)
+    ).encode()
 
 
 def script(name: str) -> str:
@@ -249,7 +289,9 @@ def script(name: str) -> str:
 
 def hashes(scripts: Sequence[str]) -> str:
     """Sources of a content security policy that allow these scripts and no others."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
+    digests = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts
+    ]
     return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
 
@@ -300,7 +342,8 @@ def _symbol(match: re.Match[str]) -> str:
 
 
 def inline(svg: bytes, prefix: str, label: str) -> Markup:
-    """Compact figure as an element of a page: its ids begin with `prefix`, `label` is what a screen reader says.
+    """Compact figure as an element of a page: its ids begin with `prefix`, `label` is what a screen
+    reader says.
 
     Letters alone keep their ids, so that a page defines each once.
     """
@@ -310,13 +353,17 @@ def inline(svg: bytes, prefix: str, label: str) -> Markup:
     def opening(match: re.Match[str]) -> str:
         width = round(SCALE * float(match[1].split()[2]))
         label_text = escape(label)
-        return f'<svg {SVG} viewBox="{match[1]}" role="img" style="max-width:{width}px" aria-label="{label_text}">'
+        return (
+            f'<svg {SVG} viewBox="{match[1]}" role="img" style="max-width:{width}px" '
+            f'aria-label="{label_text}">'
+        )
 
     return Markup(ROOT.sub(opening, text, count=1).strip())  # noqa: S704
 
 
 class _Renderer(RendererHTML):
-    """Tokens of one page to HTML where a page needs more than Markdown says: ids, labels, captions, classes."""
+    """Tokens of one page to HTML where a page needs more than Markdown says: ids, labels, captions,
+    classes."""
 
     def __init__(self, page: Page, read: Callable[[str], bytes], links: Links, level: int) -> None:
         super().__init__()
@@ -331,7 +378,10 @@ class _Renderer(RendererHTML):
 
     def text(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         if verdict := VERDICT_OF.get(tokens[i].content):
-            return f'<span class="sign {slug(verdict)}" role="img" aria-label="{verdict}">{tokens[i].content}</span>'
+            return (
+                f'<span class="sign {slug(verdict)}" role="img" '
+                f'aria-label="{verdict}">{tokens[i].content}</span>'
+            )
         return str((equation if self.in_equation else symbols)(tokens[i].content))
 
     def blockquote_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
@@ -363,7 +413,11 @@ class _Renderer(RendererHTML):
         inline = tokens[i + 1]
         children = [child for child in inline.children or [] if child.content or child.nesting]
         before_table = i + 3 < len(tokens) and tokens[i + 3].type == "table_open"
-        if before_table and children[0].type == "strong_open" and children[-1].type == "strong_close":
+        if (
+            before_table
+            and children[0].type == "strong_open"
+            and children[-1].type == "strong_close"
+        ):
             self.caption, inline.children = "".join(child.content for child in children), []
             tokens[i].hidden = tokens[i + 2].hidden = True
         elif [child.type for child in children] == ["image"]:
@@ -377,7 +431,11 @@ class _Renderer(RendererHTML):
     def link_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         attributes = self.links(str(tokens[i].attrs["href"]))
         self.is_linked = bool(attributes)
-        return "<a" + "".join(f' {k}="{escape(v)}"' for k, v in attributes.items()) + ">" if attributes else "<span>"
+        return (
+            "<a" + "".join(f' {k}="{escape(v)}"' for k, v in attributes.items()) + ">"
+            if attributes
+            else "<span>"
+        )
 
     def link_close(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         return "</a>" if self.is_linked else "</span>"
@@ -385,20 +443,28 @@ class _Renderer(RendererHTML):
     def image(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         source = str(tokens[i].attrs["src"])
         label = self.renderInlineAsText(tokens[i].children, options, env)
-        drawn = inline(self.read(self.page.path(source)), slug(f"{self.page.anchor}-{source}"), label)
+        drawn = inline(
+            self.read(self.page.path(source)), slug(f"{self.page.anchor}-{source}"), label
+        )
         if self.is_claims:
             return str(drawn)
-        scrolls = f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
+        scrolls = (
+            f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
+        )
         title = formatting.first_sentences(label, 1)
         files = self._downloads({"Figure": source, "Data": str(tokens[i].attrs.get("title", ""))})
         below = " ".join(filter(None, [symbols(label[len(title) :].strip()), files]))
-        return f'<figure><p class="title">{symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
+        return (
+            f"<figure><p "
+            f'class="title">{symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
+        )
 
     def _downloads(self, files: dict[str, str]) -> str:
         """Links to files of the page; none where it is sent alone."""
         links = {words: self.links(file) for words, file in files.items() if file}
         made = (
-            f'<a href="{escape(at["href"])}" download="{escape(at.get("download", files[words]))}">{words}</a>'
+            f'<a href="{escape(at["href"])}" '
+            f'download="{escape(at.get("download", files[words]))}">{words}</a>'
             for words, at in links.items()
             if at
         )
@@ -409,7 +475,9 @@ class _Renderer(RendererHTML):
         self.heads = [token.content for token in tokens[i:end] if token.type == "inline"]
         self.is_claims = self.heads[0] == "claim"
         self.is_stacked = "verdict" in self.heads and not self.caption
-        kind = "claims" if self.is_claims else "matrix" if self.heads[0] == "evidence" else "figures"
+        kind = (
+            "claims" if self.is_claims else "matrix" if self.heads[0] == "evidence" else "figures"
+        )
         tokens[i].attrSet("class", f"{kind} stacked" if self.is_stacked else kind)
         label = escape(self._label(self.heading, self.caption))
         caption = f"<caption>{symbols(self.caption)}</caption>\n" if self.caption else ""
@@ -444,7 +512,10 @@ class _Renderer(RendererHTML):
 
     def code_block(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         label = escape(self._label(self.heading, "commands"))
-        return f'<pre tabindex="0" role="region" aria-label="{label}">{escape(tokens[i].content)}</pre>\n'
+        return (
+            f'<pre tabindex="0" role="region" '
+            f'aria-label="{label}">{escape(tokens[i].content)}</pre>\n'
+        )
 
     def _label(self, *parts: str) -> str:
         """What a screen reader calls a part of the page."""
@@ -467,7 +538,8 @@ def _parser() -> MarkdownIt:
 
 
 def _letters_once(page: str) -> str:
-    """The shape of a letter of a figure is defined once a page, where it first occurs, and used everywhere."""
+    """The shape of a letter of a figure is defined once a page, where it first occurs, and used
+    everywhere."""
     seen: set[str] = set()
 
     def first(match: re.Match[str]) -> str:
@@ -488,17 +560,28 @@ AWAY = re.compile(r"<nav\b.*?</nav>\n", re.DOTALL)
 
 
 def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], bytes]) -> bytes:
-    """The file's HTML. framed: names of pages with scripts of their own. read: content of a file of the report."""
+    """The file's HTML. framed: names of pages with scripts of their own. read: content of a file of
+    the report."""
     anchors = {page.name: page.anchor for page in pages}
     titles = {page.anchor: page.title for page in pages}
-    articles = {page.anchor: body(page, read, partial(_links, page, anchors, read), level=1) for page in pages}
+    articles = {
+        page.anchor: body(page, read, partial(_links, page, anchors, read), level=1)
+        for page in pages
+    }
     for page in pages:
         if page.name in framed:
             document = escape(AWAY.sub("", read(page.name).decode()))
-            frame = f'<iframe class="atlas" title="{escape(page.title)}" srcdoc="{document}"></iframe>'
+            frame = (
+                f'<iframe class="atlas" title="{escape(page.title)}" srcdoc="{document}"></iframe>'
+            )
             articles[page.anchor] = f"<h2>{escape(page.title)}</h2>\n{frame}"
-    listed = "\n".join(f'<li><a href="#{anchor}">{symbols(title)}</a></li>' for anchor, title in titles.items())
-    top = f'<nav class="contents-all" aria-label="Contents">\n<h1>{TITLE}</h1>\n<ol>\n{listed}\n</ol>\n</nav>\n'
+    listed = "\n".join(
+        f'<li><a href="#{anchor}">{symbols(title)}</a></li>' for anchor, title in titles.items()
+    )
+    top = (
+        f'<nav class="contents-all" '
+        f'aria-label="Contents">\n<h1>{TITLE}</h1>\n<ol>\n{listed}\n</ol>\n</nav>\n'
+    )
     content = top + "\n".join(
         f'<article id="{anchor}" aria-label="{escape(titles[anchor])}">\n{article}\n'
         '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
@@ -508,7 +591,8 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
 
 
 def single(page: Page, read: Callable[[str], bytes]) -> bytes:
-    """A claim's page with its figures and small tables as one file; other pages are named and not linked.
+    """A claim's page with its figures and small tables as one file; other pages are named and not
+    linked.
 
     Raises DataError above `MOST` bytes.
     """
@@ -520,19 +604,30 @@ def single(page: Page, read: Callable[[str], bytes]) -> bytes:
             where=page.title,
             got=f"{len(made) / 1e6:.1f} MB",
             allowed=f"{MOST / 1e6:g} MB",
-            next_step=f"send the folder {page.name.partition('/')[0]} of the report, or one of the figures in it",
+            next_step=f"send the folder {page.name.partition('/')[0]} of the report, or one of the "
+            f"figures in it",
         )
     return made
 
 
-def _links(page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str) -> dict[str, str]:
-    """Links among all pages in one file: other pages are anchors, small tables are carried along."""
+def _links(
+    page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str
+) -> dict[str, str]:
+    """Links among all pages in one file: other pages are anchors, small tables are carried
+    along."""
     links = page.links(href)
     if href.startswith("#"):
         return links
     target = page.path(links["href"])
     if target in anchors:
         return {"href": f"#{anchors[target]}"}
-    if target.endswith(".csv") and not target.startswith("..") and len(content := read(target)) <= CARRIED:
-        return {"href": "data:text/csv;charset=utf-8," + quote(content), "download": target.replace("/", "-")}
+    if (
+        target.endswith(".csv")
+        and not target.startswith("..")
+        and len(content := read(target)) <= CARRIED
+    ):
+        return {
+            "href": "data:text/csv;charset=utf-8," + quote(content),
+            "download": target.replace("/", "-"),
+        }
     return {}

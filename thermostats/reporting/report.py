@@ -13,8 +13,22 @@ from thermostats.errors import DataError, UsageError, listed
 from thermostats.formatting import plural
 from thermostats.next_steps import command
 from thermostats.reporting.pages import CHECKSUMS, INDEX, SNAPSHOT, TABLE, folder_of, single_name
-from thermostats.reporting.state import ABOUT, NEW, State, counted, read_manifest, shipped_snapshot, write_files
-from thermostats.settings import CALIBRATE_VARIABLE, DRAW_VARIABLE, THOROUGH_VARIABLE, at_level, variables
+from thermostats.reporting.state import (
+    ABOUT,
+    NEW,
+    State,
+    counted,
+    read_manifest,
+    shipped_snapshot,
+    write_files,
+)
+from thermostats.settings import (
+    CALIBRATE_VARIABLE,
+    DRAW_VARIABLE,
+    THOROUGH_VARIABLE,
+    at_level,
+    variables,
+)
 from thermostats.tables import folders
 from thermostats.tables.folders import only_writer
 
@@ -32,7 +46,8 @@ class PageOutcome:
 
 @dataclass(frozen=True)
 class ReportRun:
-    """What a report run did: outcomes by claim, then files written and removed, relative to the report's folder."""
+    """What a report run did: outcomes by claim, then files written and removed, relative to the
+    report's folder."""
 
     ok: bool
     """No analysis broke; with `check`, nothing is stale."""
@@ -42,20 +57,35 @@ class ReportRun:
     removed: tuple[str, ...] = ()
     seconds: float = 0.0
     copies: int = 0
-    """Of the files written those that are copies of tables and analyses, which do not lie within the folder that the
-    report's folder is in: a report that is moved away from them takes them along."""
+    """Of the files written those that are copies of tables and analyses, which do not lie within
+    the folder that the report's folder is in: a report that is moved away from them takes them
+    along."""
     differ: tuple[str, ...] = ()
     """Findings that differ from the folder's snapshot by more than chance explains, a line each."""
 
     def __str__(self) -> str:
         """Lines for a terminal: what is not as it was, then a summary."""
         width = max((len(o.claim) for o in self.outcomes), default=0) + 2
-        lines = [f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip() for o in self.outcomes if o.status != "fresh"]
+        lines = [
+            f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip()
+            for o in self.outcomes
+            if o.status != "fresh"
+        ]
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
-        by_status = {status: [o.claim for o in self.outcomes if o.status == status] for status in STATES}
-        states = "; ".join(f"{STATES[status]}: {counted(names)}" for status, names in by_status.items() if names)
-        copies = f", {self.copies} of them copies of tables and analyses that lie elsewhere," if self.copies else ""
-        lines.append(f"{states}; {plural(len(self.written), 'file')} written{copies} in {self.seconds:.1f} s")
+        by_status = {
+            status: [o.claim for o in self.outcomes if o.status == status] for status in STATES
+        }
+        states = "; ".join(
+            f"{STATES[status]}: {counted(names)}" for status, names in by_status.items() if names
+        )
+        copies = (
+            f", {self.copies} of them copies of tables and analyses that lie elsewhere,"
+            if self.copies
+            else ""
+        )
+        lines.append(
+            f"{states}; {plural(len(self.written), 'file')} written{copies} in {self.seconds:.1f} s"
+        )
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
 
@@ -75,38 +105,60 @@ def report(
     single_file: bool = False,
     processes: int | None = None,
 ) -> ReportRun:
-    """Run the analyses whose script, code or rows changed and write the report; with `check`, only list the stale ones.
+    """Run the analyses whose script, code or rows changed and write the report; with `check`, only
+    list the stale ones.
 
-    claims: one id such as C04, or several; their pages are written with the index, and those about all claims that the
-    folder has already. None: all, and pages of claims that are no more are removed. force: run them all the same.
-    draw: also draw the posteriors that PyMC alone can draw, about a minute a claim; else their places show what the
-    snapshot of this version has of them. No verdict reads them. thorough: run all, draw, and fit again what was drawn
-    under other priors and without each unit, which takes minutes a claim; else that is done for exact fits alone.
-    calibrate: run all, and simulate rules on rows whose design no table knows, at most 20 CPU-seconds a finding.
-    snapshot: draw, and write the files that are kept under version control, too, of all claims that the folder has.
-    single_file: write the page of each claim named as one HTML file for sending, too, figures inside.
-    processes: analyses run side by side in so many; 1: in this one.
+    claims: one id such as C04, or several; their pages are written with the index, and those about
+    all claims that the folder has already. None: all, and pages of claims that are no more are
+    removed. force: run them all the same. draw: also draw the posteriors that PyMC alone can draw,
+    about a minute a claim; else their places show what the snapshot of this version has of them. No
+    verdict reads them. thorough: run all, draw, and fit again what was drawn under other priors and
+    without each unit, which takes minutes a claim; else that is done for exact fits alone.
+    calibrate: run all, and simulate rules on rows whose design no table knows, at most 20
+    CPU-seconds a finding. snapshot: draw, and write the files that are kept under version control,
+    too, of all claims that the folder has. single_file: write the page of each claim named as one
+    HTML file for sending, too, figures inside. processes: analyses run side by side in so many; 1:
+    in this one.
 
-    Raises UsageError for an unknown claim or folder, and for a snapshot that would lose claims, before anything
-    is written; DataError where a table is damaged or
-    a file cannot be written, or a page is too large for one file.
+    Raises UsageError for an unknown claim or folder, and for a snapshot that would lose claims,
+    before anything is written; DataError where a table is damaged or a file cannot be written, or a
+    page is too large for one file.
     """
     if not isinstance(out, (str, Path)):
-        raise UsageError("give the path of the report's folder", got=repr(out)[:60], allowed="text or a path")
-    started, folder, claims = time.perf_counter(), Path(out), listed(claims, "claims")
+        raise UsageError(
+            "give the path of the report's folder", got=repr(out)[:60], allowed="text or a path"
+        )
+    started = time.perf_counter()
+    folder = Path(out)
+    claims = listed(claims, "claims")
     paths = scripts(analyses if analyses is not None else folders.shipped("analyses"))
-    ids, tables = chosen(claims, paths), folders.data_folder(data)
+    ids = chosen(claims, paths)
+    tables = folders.data_folder(data)
     if single_file and claims is None:
         raise UsageError(
-            "one file a claim", allowed="claims by name", next_step=command("report", ids[0], "--single-file")
+            "one file a claim",
+            allowed="claims by name",
+            next_step=command("report", ids[0], "--single-file"),
         )
     written: list[str] = []
     removed: list[str] = []
     flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
-    line = typed(claims, {"data": data, "analyses": analyses}, [f"--{name}" for name, asked in flags.items() if asked])
+    line = typed(
+        claims,
+        {"data": data, "analyses": analyses},
+        [f"--{name}" for name, asked in flags.items() if asked],
+    )
     draw = draw or thorough or snapshot
     with nullcontext() if check else only_writer(folder):
-        state = State(folder, tables, paths, read_manifest(folder), all_claims=claims is None, draw=draw, command=line)
+        state = State(
+            folder,
+            tables,
+            paths,
+            read_manifest(folder),
+            all_claims=claims is None,
+            draw=draw,
+            command=line,
+        )
         wanted = ids + (list(state.pages) if claims is None else [])
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
@@ -114,14 +166,26 @@ def report(
             return _checked(state, reasons, gone, started)
         if snapshot:
             _whole(state, ids)
-        reasons = {name: why or ("forced" if force or thorough or calibrate else "") for name, why in reasons.items()}
+        reasons = {
+            name: why or ("forced" if force or thorough or calibrate else "")
+            for name, why in reasons.items()
+        }
         if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
-            from thermostats.reporting.build import build  # noqa: PLC0415 - what is fresh is not made
+            from thermostats.reporting.build import build  # noqa: PLC0415
 
-            asked = {DRAW_VARIABLE: draw, THOROUGH_VARIABLE: thorough, CALIBRATE_VARIABLE: calibrate}
+            asked = {
+                DRAW_VARIABLE: draw,
+                THOROUGH_VARIABLE: thorough,
+                CALIBRATE_VARIABLE: calibrate,
+            }
             with at_level(), variables({name: "1" for name, wanted in asked.items() if wanted}):
                 written, removed = build(
-                    state, reasons, gone, snapshot=snapshot, processes=processes, anew=force or thorough or calibrate
+                    state,
+                    reasons,
+                    gone,
+                    snapshot=snapshot,
+                    processes=processes,
+                    anew=force or thorough or calibrate,
                 )
         if single_file:
             written += _single_files(state, ids)
@@ -129,7 +193,11 @@ def report(
 
 
 def _done(
-    state: State, reasons: Mapping[str, str], written: Sequence[str], removed: Sequence[str], started: float
+    state: State,
+    reasons: Mapping[str, str],
+    written: Sequence[str],
+    removed: Sequence[str],
+    started: float,
 ) -> ReportRun:
     """What became of every page, and which files were written and removed."""
     statuses = {name: _became(why) for name, why in reasons.items() if name in state.scripts}
@@ -138,70 +206,109 @@ def _done(
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
     copies = len(state.layout.copied.keys() & set(written)) if written else 0
-    return ReportRun(not state.errors, str(state.out), outcomes, *files, seconds, copies, _differences(state))
+    return ReportRun(
+        not state.errors, str(state.out), outcomes, *files, seconds, copies, _differences(state)
+    )
 
 
 def _single_files(state: State, ids: Sequence[str]) -> list[str]:
-    """Write the pages of claims that the report has as one file each, called after their scripts; their names."""
-    from thermostats.reporting.render import Page, single  # noqa: PLC0415 - renders
+    """Write the pages of claims that the report has as one file each, called after their scripts;
+    their names."""
+    from thermostats.reporting.render import Page, single  # noqa: PLC0415
 
     made = {}
     for claim in set(ids) - set(state.errors):
-        page = Page(state.file_of(claim), (state.out / folder_of(claim) / INDEX).read_text(encoding="utf-8"))
-        made[single_name(state.scripts[claim])] = single(page, lambda name: (state.out / name).read_bytes())
+        page = Page(
+            state.file_of(claim), (state.out / folder_of(claim) / INDEX).read_text(encoding="utf-8")
+        )
+        made[single_name(state.scripts[claim])] = single(
+            page, lambda name: (state.out / name).read_bytes()
+        )
     return write_files(state.out, made)
 
 
-def typed(claims: Sequence[str] | None, folders: Mapping[str, str | Path | None], options: Sequence[str] = ()) -> str:
-    """The command that makes such a report, but for the folder it goes to; of an absolute path its last part."""
+def typed(
+    claims: Sequence[str] | None,
+    folders: Mapping[str, str | Path | None],
+    options: Sequence[str] = (),
+) -> str:
+    """The command that makes such a report, but for the folder it goes to; of an absolute path its
+    last part."""
     paths = {name: Path(path) for name, path in folders.items() if path is not None}
-    words = [word for name, path in paths.items() for word in (f"--{name}", path.name if path.is_absolute() else path)]
+    words = [
+        word
+        for name, path in paths.items()
+        for word in (f"--{name}", path.name if path.is_absolute() else path)
+    ]
     return command("report", *(claims or ["--all"]), *words, *options)
 
 
-def _checked(state: State, reasons: dict[str, str], gone: Sequence[str], started: float) -> ReportRun:
+def _checked(
+    state: State, reasons: dict[str, str], gone: Sequence[str], started: float
+) -> ReportRun:
     reasons |= dict.fromkeys(gone, "its analysis no longer exists")
     if state.all_claims:
-        reasons |= {name: state.stale_because(name) for name in ABOUT} | {CHECKSUMS: state.checksums_stale()}
-    outcomes = tuple(PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items())
-    return ReportRun(not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started)
+        reasons |= {name: state.stale_because(name) for name in ABOUT} | {
+            CHECKSUMS: state.checksums_stale()
+        }
+    outcomes = tuple(
+        PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items()
+    )
+    return ReportRun(
+        not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started
+    )
 
 
 def _whole(state: State, ids: Sequence[str]) -> None:
-    """Raise UsageError where a snapshot of the report would lose claims that its folder has not built."""
+    """Raise UsageError where a snapshot of the report would lose claims that its folder has not
+    built."""
     if not (state.out / SNAPSHOT / TABLE).is_file():
         return
-    from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415 - reads tables
+    from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415
 
     before = sorted(set(read_findings(state.out / SNAPSHOT / TABLE)["claim"]))
-    if lost := [name for name in before if name in state.names and name not in {*ids, *state.records}]:
-        what, step = (
-            "the snapshot would lose claims that this report has not built",
-            "thermostats report --all --snapshot",
-        )
+    if lost := [
+        name for name in before if name in state.names and name not in {*ids, *state.records}
+    ]:
+        what = "the snapshot would lose claims that this report has not built"
+        step = "thermostats report --all --snapshot"
         raise UsageError(what, where=state.out, got=", ".join(lost), next_step=step)
 
 
 def _became(why: str) -> tuple[str, str]:
-    """The status of a claim that had a reason to be built, or none, and the reason; of a new one there is none."""
+    """The status of a claim that had a reason to be built, or none, and the reason; of a new one
+    there is none."""
     return "built" if why else "fresh", "" if why == NEW else why
 
 
 def _unfinished(state: State, fresh: Iterable[str]) -> bool:
-    """Whether pages about all claims or checksums are stale, or files of tables are others than those on record."""
+    """Whether pages about all claims or checksums are stale, or files of tables are others than
+    those on record."""
     about = any(state.stale_because(name) for name in state.about)
-    return about or bool(state.checksums_stale()) or any(state.records[x].tables != state.tables for x in fresh)
+    return (
+        about
+        or bool(state.checksums_stale())
+        or any(state.records[x].tables != state.tables for x in fresh)
+    )
 
 
 def _differences(state: State) -> tuple[str, ...]:
-    """Findings that differ from the folder's snapshot; without one, what was drawn and differs from the shipped one."""
-    snapshot, shipped = state.out / SNAPSHOT / TABLE, shipped_snapshot()
-    if (not snapshot.is_file() and not (state.draw and shipped.is_file())) or not (state.out / TABLE).is_file():
+    """Findings that differ from the folder's snapshot; without one, what was drawn and differs from
+    the shipped one."""
+    snapshot = state.out / SNAPSHOT / TABLE
+    shipped = shipped_snapshot()
+    if (not snapshot.is_file() and not (state.draw and shipped.is_file())) or not (
+        state.out / TABLE
+    ).is_file():
         return ()
-    from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415 - reads tables
+    from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415
 
     now = read_findings(state.out / TABLE)
     try:
-        return differences(snapshot, now, all_claims=state.all_claims) if snapshot.is_file() else redrawn(shipped, now)
+        return (
+            differences(snapshot, now, all_claims=state.all_claims)
+            if snapshot.is_file()
+            else redrawn(shipped, now)
+        )
     except DataError as error:
         return (f"it cannot be read: {error.what}",)

@@ -1,7 +1,8 @@
-"""The part of a report that is kept under version control: findings, index, and of each claim its first screen.
+"""The part of a report that is kept under version control: findings, index, and of each claim its
+first screen.
 
-It lies in a folder of its own within the report. A report leaves it as it is and says which findings differ from it;
-`snapshot` writes it anew.
+It lies in a folder of its own within the report. A report leaves it as it is and says which
+findings differ from it; `snapshot` writes it anew.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import pandas as pd
 from thermostats import formatting
 from thermostats.claims.study import chosen, studies
 from thermostats.errors import listed
-from thermostats.reporting.pages import INDEX, SNAPSHOT, TABLE, check_written, findings_file, folder_of
+from thermostats.reporting.pages import (
+    INDEX,
+    SNAPSHOT,
+    TABLE,
+    check_written,
+    findings_file,
+    folder_of,
+)
 from thermostats.reporting.state import machine, remove_files, versions, write_files
 from thermostats.tables import store
 from thermostats.tables.choices import ALL, check_set, is_asked
@@ -53,8 +61,10 @@ def differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tu
 
 
 def redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
-    """Posteriors of the same inputs that PyMC drew both for a snapshot and now, and that chance does not reconcile."""
-    before, keys = read_findings(path), ["finding", "evidence", "inputs_sha"]
+    """Posteriors of the same inputs that PyMC drew both for a snapshot and now, and that chance
+    does not reconcile."""
+    before = read_findings(path)
+    keys = ["finding", "evidence", "inputs_sha"]
     both = before.merge(now, on=keys, how="inner", suffixes=("_kept", "_now"))
     drawn = both[(both["drawn_kept"] != "") & (both["drawn_now"] != "")]
     return tuple(line for row in drawn.to_dict("records") for line in _apart(row, DRAWN))
@@ -63,21 +73,27 @@ def redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
 def snapshot(
     out: Path, claims: Sequence[str], index: str, findings: bytes, pictures: Mapping[str, bytes]
 ) -> tuple[list[str], list[str]]:
-    """Write the snapshot of a report that was built; names of the files written and of those removed.
+    """Write the snapshot of a report that was built; names of the files written and of those
+    removed.
 
     index: its Markdown. pictures: those that it shows, by name.
     """
     files = {TABLE: findings, INDEX: index.encode(), **pictures}
     for claim in claims:
         folder = folder_of(claim)
-        page, figure = out / folder / "index.md", out / folder / "figure.svg"
+        page = out / folder / "index.md"
+        figure = out / folder / "figure.svg"
         if page.is_file():
             files[f"{folder}.md"] = first_screen(claim, page.read_text(encoding="utf-8")).encode()
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
     there = (path.name for path in (out / SNAPSHOT).glob("*"))
-    gone = [f"{SNAPSHOT}/{name}" for name in there if OF_A_CLAIM.fullmatch(name) and name not in files]
-    return write_files(out, {f"{SNAPSHOT}/{name}": content for name, content in files.items()}), remove_files(out, gone)
+    gone = [
+        f"{SNAPSHOT}/{name}" for name in there if OF_A_CLAIM.fullmatch(name) and name not in files
+    ]
+    return write_files(
+        out, {f"{SNAPSHOT}/{name}": content for name, content in files.items()}
+    ), remove_files(out, gone)
 
 
 def first_screen(claim: str, page: str) -> str:
@@ -91,7 +107,8 @@ def first_screen(claim: str, page: str) -> str:
     head = re.sub(r'\]\(figure\.svg( "[^"]*")?\)', f"]({folder_of(claim)}.svg)", head)
     head = head.replace("](../index.md)", "](index.md)")
     return (
-        f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, checks, sensitivity.\n"
+        f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, "
+        f"checks, sensitivity.\n"
     )
 
 
@@ -104,13 +121,17 @@ def _differences(row: Mapping[str, object]) -> Iterator[str]:
         yield f"{name}: {row['verdict_kept']}, now {row['verdict_now']}"
     for what in PLAIN:
         yield from _apart(row, what)
-    if not row["drawn_kept"] or row["drawn_now"]:  # what PyMC drew for the snapshot need not be drawn now
+    if (
+        not row["drawn_kept"] or row["drawn_now"]
+    ):  # what PyMC drew for the snapshot need not be drawn now
         yield from _apart(row, DRAWN)
 
 
 def _apart(row: Mapping[str, object], what: str) -> Iterator[str]:
     """A line where a figure is another now, by more than rounding and Monte-Carlo errors."""
-    before, after, *errors = (_number(row[f"{name}_{side}"]) for name in (what, "mc_error") for side in ("kept", "now"))
+    before, after, *errors = (
+        _number(row[f"{name}_{side}"]) for name in (what, "mc_error") for side in ("kept", "now")
+    )
     if math.isnan(before) and math.isnan(after):
         return
     allowed = ROUNDING * max(abs(before), abs(after), 1e-3)
@@ -126,18 +147,23 @@ def _number(value: object) -> float:
 
 
 def findings(
-    claims: str | Sequence[str] | None = None, *, evidence: str | None = None, out: str | Path = "reports"
+    claims: str | Sequence[str] | None = None,
+    *,
+    evidence: str | None = None,
+    out: str | Path = "reports",
 ) -> pd.DataFrame:
-    """Verdicts of the last report, one row per finding, each claim's headline first; columns as in table `findings`.
+    """Verdicts of the last report, one row per finding, each claim's headline first; columns as in
+    table `findings`.
 
-    claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that questions were put to
-    (`published`, `external`, `measured`, `pooled`, `nursery`); None: of each question the set it was first asked of,
-    `all`: every set. out: folder the report was written to.
+    claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that
+    questions were put to (`published`, `external`, `measured`, `pooled`, `nursery`); None: of each
+    question the set it was first asked of, `all`: every set. out: folder the report was written to.
 
-    Raises UsageError where no report is there, it has no such claim or there is no such set, DataError where its table
-    is damaged.
+    Raises UsageError where no report is there, it has no such claim or there is no such set,
+    DataError where its table is damaged.
     """
-    folder, wanted = Path(out), listed(claims, "claims")
+    folder = Path(out)
+    wanted = listed(claims, "claims")
     check_written(folder, wanted)
     check_set(evidence, ALL)
     table = read_findings(findings_file(folder))
@@ -145,7 +171,9 @@ def findings(
     table = table[table["claim"].isin(of)]
     pairs = zip(table["evidence"], table["view_of"], strict=True)
     table = table[[is_asked(evidence, name, first) for name, first in pairs]]
-    return table.sort_values(["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True)
+    return table.sort_values(
+        ["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True
+    )
 
 
 OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
@@ -171,10 +199,13 @@ class Citation:
 
 def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     """What to cite for the rows of a data folder and what is fitted to them."""
-    runs, sources = store.load("runs", data), store.load("sources", data)
+    runs = store.load("runs", data)
+    sources = store.load("sources", data)
     used = set(runs["source"])
     published = sources[sources["file"].isin(used)]
-    citations = tomllib.loads((files("thermostats.reporting") / "citations.toml").read_text("utf-8"))
+    citations = tomllib.loads(
+        (files("thermostats.reporting") / "citations.toml").read_text("utf-8")
+    )
     if not used & {OURS, NURSERY}:
         del citations["transformers"]
     package, *libraries = (Citation(key=key, **entry) for key, entry in citations.items())
@@ -189,12 +220,19 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     others = sorted(used - {OURS, NURSERY, *published["file"]})
     return (
         package,
-        *(Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, why) for e, why in held),
+        *(
+            Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, why)
+            for e, why in held
+        ),
         *libraries,
-        *(Citation("misc", f"source{i}", {"title": f"{{{name}}}"}, OF_OTHERS) for i, name in enumerate(others, 1)),
+        *(
+            Citation("misc", f"source{i}", {"title": f"{{{name}}}"}, OF_OTHERS)
+            for i, name in enumerate(others, 1)
+        ),
     )
 
 
 def citations(data: str | Path | None = None) -> str:
-    """BibTeX entries of what to cite for the rows of a data folder and what is fitted to them, each with its reason."""
+    """BibTeX entries of what to cite for the rows of a data folder and what is fitted to them, each
+    with its reason."""
     return "\n".join(map(str, cited(data)))

@@ -18,7 +18,15 @@ import thermostats
 from thermostats.claims.study import account_of, named, studies, with_words
 from thermostats.errors import DataError
 from thermostats.formatting import listed, plural
-from thermostats.reporting.pages import CHECKSUMS, MANIFEST, PAGES, SNAPSHOT, TABLE, findings_name, folder_of
+from thermostats.reporting.pages import (
+    CHECKSUMS,
+    MANIFEST,
+    PAGES,
+    SNAPSHOT,
+    TABLE,
+    findings_name,
+    folder_of,
+)
 from thermostats.tables import folders
 from thermostats.tables.folders import shipped, write_all
 from thermostats.tables.schemas import TABLES
@@ -61,10 +69,17 @@ def versions(*names: str) -> dict[str, str]:
 
 @cache
 def package_sha() -> str:
-    """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the package's files."""
+    """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the
+    package's files."""
     checkout = (HERE.parent / "pyproject.toml").is_file()
-    files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc") if checkout else []
-    return sha_of([machine(), [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]])
+    files = (
+        sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+        if checkout
+        else []
+    )
+    return sha_of(
+        [machine(), [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]]
+    )
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")
@@ -82,7 +97,12 @@ class Posteriors:
 
     def digest(self, claim: str) -> str:
         """SHA-256 of those of one claim."""
-        return sha_of([self.damaged, [list(row.values()) for row in self.rows.values() if row["claim"] == claim]])
+        return sha_of(
+            [
+                self.damaged,
+                [list(row.values()) for row in self.rows.values() if row["claim"] == claim],
+            ]
+        )
 
     def of(self, finding: str, evidence: str, inputs: str) -> Mapping[str, str] | str:
         """The row that stands for a finding made of such inputs (`inputs_of`), or why none does."""
@@ -92,11 +112,16 @@ class Posteriors:
         if row["inputs_sha"] != inputs:
             return "the snapshot is of other rows, or of another script"
         version = row["drawn"].removeprefix(f"{PACKAGE} ").partition(",")[0]
-        return row if version == thermostats.__version__ else f"the snapshot was drawn by {PACKAGE} {version}"
+        return (
+            row
+            if version == thermostats.__version__
+            else f"the snapshot was drawn by {PACKAGE} {version}"
+        )
 
 
 def inputs_of(script: str, selections: Mapping[str, str]) -> str:
-    """SHA-256 of what a finding is made of: the script with its words and error rates, and rows by selection."""
+    """SHA-256 of what a finding is made of: the script with its words and error rates, and rows by
+    selection."""
     return sha_of([script, sorted(selections.items())])
 
 
@@ -111,7 +136,11 @@ def posteriors(path: Path | None = None) -> Posteriors:
         with (path or shipped_snapshot()).open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file, strict=True) if row["drawn"]]
         for row in rows:
-            if None in row or not row.keys() >= COLUMNS or not all(map(str.strip, (row["posterior"], row["drawn"]))):
+            if (
+                None in row
+                or not row.keys() >= COLUMNS
+                or not all(map(str.strip, (row["posterior"], row["drawn"])))
+            ):
                 raise ValueError("a row is not whole")
             _ = [float(row[name]) for name in FIGURES if row[name]]
     except FileNotFoundError:
@@ -124,7 +153,11 @@ def posteriors(path: Path | None = None) -> Posteriors:
 def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write those files that are not there with the same bytes; their names."""
     there = {name: out / name for name in files if (out / name).is_file()}
-    written = [name for name, content in files.items() if name not in there or there[name].read_bytes() != content]
+    written = [
+        name
+        for name, content in files.items()
+        if name not in there or there[name].read_bytes() != content
+    ]
     write_all(out, {out / name: files[name] for name in written})
     return written
 
@@ -149,15 +182,18 @@ NEW = "not built yet"
 LINKS, ROWS = "what the page links to changed", "rows that it reads changed"
 """Why pages are stale whose text is not."""
 POSTERIORS = "posteriors that it does not draw"
-"""Why pages are stale that show what the snapshot has of these: that changed, or they are to be drawn."""
+"""Why pages are stale that show what the snapshot has of these: that changed, or they are to be
+drawn."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a claim's page, or a page about all claims, was made of, and the SHA-256 of its files by name."""
+    """What a claim's page, or a page about all claims, was made of, and the SHA-256 of its files by
+    name."""
 
     digest: str
-    """SHA-256 of all that it depends on but rows: script, words, error rates or what it shows; package, libraries."""
+    """SHA-256 of all that it depends on but rows: script, words, error rates or what it shows;
+    package, libraries."""
     links: str = ""
     """SHA-256 of the pages that it leads to."""
     tables: str = ""
@@ -166,36 +202,48 @@ class Record:
     """SHA-256 of the rows that it was made of, as `claims.stored.Stored.rows` has it."""
     files: dict[str, str] = field(default_factory=dict)
     posteriors: str = ""
-    """SHA-256 of the snapshot's posteriors of the claim, of a page on which one is not drawn; else empty."""
+    """SHA-256 of the snapshot's posteriors of the claim, of a page on which one is not drawn; else
+    empty."""
 
     @classmethod
-    def of(cls, made_of: bytes, links: Mapping[str, str], tables: str, posteriors: str = "") -> Record:
-        """The record of a page that is made of these bytes by this package, before its rows and files are known."""
-        return cls(sha_of([sha(made_of), package_sha()]), sha_of(links), tables, posteriors=posteriors)
+    def of(
+        cls, made_of: bytes, links: Mapping[str, str], tables: str, posteriors: str = ""
+    ) -> Record:
+        """The record of a page that is made of these bytes by this package, before its rows and
+        files are known."""
+        return cls(
+            sha_of([sha(made_of), package_sha()]), sha_of(links), tables, posteriors=posteriors
+        )
 
     def made(self, rows: str, files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
-        return replace(self, rows=rows, files={name: sha(content) for name, content in files.items()})
+        return replace(
+            self, rows=rows, files={name: sha(content) for name, content in files.items()}
+        )
 
 
 def stale_because(record: Record | None, now: Record, rows: Callable[[], str], out: Path) -> str:
     """Why a page is not what it would be if made now; empty where it is.
 
-    now: what it would be made of. rows: SHA-256 of the rows of its findings; asked where files of tables changed.
+    now: what it would be made of. rows: SHA-256 of the rows of its findings; asked where files of
+    tables changed.
     """
     if record is None:
         return NEW
     if record.posteriors and record.posteriors != now.posteriors:
         return POSTERIORS
     if record.digest != now.digest:
-        return "its script, its words, the error rates of its rules, the package or a library changed"
+        return (
+            "its script, its words, the error rates of its rules, the package or a library changed"
+        )
     if not (record.tables and record.tables == now.tables) and record.rows != rows():
         return ROWS
     return _changed_file(record, out) or (LINKS if record.links != now.links else "")
 
 
 def read_manifest(out: Path) -> dict[str, Record]:
-    """Records of a report by claim or page; without those of another version, and empty where there is no report.
+    """Records of a report by claim or page; without those of another version, and empty where there
+    is no report.
 
     Raises DataError where the manifest is damaged.
     """
@@ -203,23 +251,32 @@ def read_manifest(out: Path) -> dict[str, Record]:
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
         names = {each.name for each in fields(Record)}
-        return {name: Record(**record) for name, record in content.items() if record.keys() <= names}
+        return {
+            name: Record(**record) for name, record in content.items() if record.keys() <= names
+        }
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise DataError("the manifest of the report cannot be read", where=path, got=error.strerror or "") from error
+        raise DataError(
+            "the manifest of the report cannot be read", where=path, got=error.strerror or ""
+        ) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         step = "delete it, then thermostats report --all"
-        raise DataError("the manifest of the report is damaged", where=path, got=str(error), next_step=step) from error
+        raise DataError(
+            "the manifest of the report is damaged", where=path, got=str(error), next_step=step
+        ) from error
 
 
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
     """Write the records; nothing where they are as they were."""
-    write_files(out, {MANIFEST: as_json({name: asdict(record) for name, record in records.items()})})
+    write_files(
+        out, {MANIFEST: as_json({name: asdict(record) for name, record in records.items()})}
+    )
 
 
 def _changed_file(record: Record, out: Path) -> str:
-    """What happened to the first file of a record that is not as it was written; empty where all are."""
+    """What happened to the first file of a record that is not as it was written; empty where all
+    are."""
     for name, digest in record.files.items():
         if not (out / name).is_file():
             return f"{name} is missing"
@@ -258,7 +315,8 @@ class Listed:
 class Layout:
     """Folders of a report; its root is the folder that it lies in.
 
-    Tables and analyses within the root are where they are; others are copied into the report where they are not large.
+    Tables and analyses within the root are where they are; others are copied into the report where
+    they are not large.
     """
 
     out: Path
@@ -277,7 +335,8 @@ class Layout:
 
     @cached_property
     def tables(self) -> tuple[Listed, ...]:
-        """Files of all tables in the order of the codebook, then the codebook; those beneath a user's store last."""
+        """Files of all tables in the order of the codebook, then the codebook; those beneath a
+        user's store last."""
         listed: list[Listed] = []
         for layer in reversed(folders.layers(self.data)):
             paths = [(path, name) for name in TABLES for path in folders.own_files(name, layer)]
@@ -307,32 +366,59 @@ class Layout:
     def href(self, listed: Listed) -> str:
         """How a page in the report's folder refers to a file; empty where it cannot."""
         folder = f"{self.name}/"
-        return listed.name.removeprefix(folder) if listed.copied else f"../{listed.name}" if listed.name else ""
+        return (
+            listed.name.removeprefix(folder)
+            if listed.copied
+            else f"../{listed.name}"
+            if listed.name
+            else ""
+        )
 
     def checksums(self, records: Mapping[str, Record]) -> bytes:
-        """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were made of."""
+        """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were
+        made of."""
         out = self.name
-        lines = {listed.name: listed.sha for listed in (*self.tables, *self.analyses) if listed.name}
-        lines |= {f"{out}/{name}": digest for record in records.values() for name, digest in record.files.items()}
+        lines = {
+            listed.name: listed.sha for listed in (*self.tables, *self.analyses) if listed.name
+        }
+        lines |= {
+            f"{out}/{name}": digest
+            for record in records.values()
+            for name, digest in record.files.items()
+        }
         manifest = self.out / MANIFEST
         lines |= {f"{out}/{MANIFEST}": sha(manifest.read_bytes())} if manifest.is_file() else {}
         return "".join(f"{digest}  {name}\n" for name, digest in sorted(lines.items())).encode()
 
-    def _listed(self, paths: Iterable[tuple[Path, str]], folder: Path, called: str) -> Iterable[Listed]:
+    def _listed(
+        self, paths: Iterable[tuple[Path, str]], folder: Path, called: str
+    ) -> Iterable[Listed]:
         within = folder.resolve().is_relative_to(self.root)
         chosen = list(paths)
         small = sum(path.stat().st_size for path, _ in chosen) <= COPIED
         for path, name in chosen:
             inner = path.relative_to(folder).as_posix()
             if within:
-                yield Listed(path, name, (folder.resolve() / inner).relative_to(self.root).as_posix(), copied=False)
+                yield Listed(
+                    path,
+                    name,
+                    (folder.resolve() / inner).relative_to(self.root).as_posix(),
+                    copied=False,
+                )
             else:
-                yield Listed(path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small)
+                yield Listed(
+                    path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small
+                )
 
 
-INDEX, GROWTH, METHODS, DATA, BUNDLE = "index", "growth", "methods", "data", "bundle"
+INDEX = "index"
+GROWTH = "growth"
+METHODS = "methods"
+DATA = "data"
+BUNDLE = "bundle"
 ABOUT = tuple(name for name, page in PAGES.items() if page.at_once)
-"""Pages about all claims that are made at once, in this order; a report of some claims alone begins with INDEX only."""
+"""Pages about all claims that are made at once, in this order; a report of some claims alone begins
+with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
 ROWS_STATE = ("*.csv", "*.parquet")
 """Files that rows are read from."""
@@ -342,13 +428,22 @@ PRIVATE = "private"
 
 def navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
     """Titles by file of the pages that every page leads to, of those that are there."""
-    return {f"{name}.html": page.title for name, page in PAGES.items() if page.in_navigation and name in there}
+    return {
+        f"{name}.html": page.title
+        for name, page in PAGES.items()
+        if page.in_navigation and name in there
+    }
 
 
 def pages_of_tables() -> dict[str, str]:
-    """Pages that take time to make, by name: modules with a function `files(tables)`, the studies' first."""
-    of_studies = {name: module for study in studies().values() for name, module in study.pages.items()}
-    return of_studies | {n: f"{PACKAGE}.reporting.pages.{n}" for n, page in PAGES.items() if not page.at_once}
+    """Pages that take time to make, by name: modules with a function `files(tables)`, the studies'
+    first."""
+    of_studies = {
+        name: module for study in studies().values() for name, module in study.pages.items()
+    }
+    return of_studies | {
+        n: f"{PACKAGE}.reporting.pages.{n}" for n, page in PAGES.items() if not page.at_once
+    }
 
 
 @dataclass
@@ -360,7 +455,8 @@ class State:
     scripts: Mapping[str, Path]
     records: dict[str, Record]
     all_claims: bool
-    """Of all claims; else of pages about all of them the index, and those that are there already."""
+    """Of all claims; else of pages about all of them the index, and those that are there
+    already."""
     draw: bool = False
     """Posteriors that PyMC alone can draw are drawn."""
     command: str = "thermostats report --all"
@@ -375,7 +471,8 @@ class State:
 
     @cached_property
     def about(self) -> tuple[str, ...]:
-        """Pages about all claims that this report has, of those that are made at once, in their order."""
+        """Pages about all claims that this report has, of those that are made at once, in their
+        order."""
         there = (name for name in ABOUT if self.all_claims or name == INDEX or name in self.records)
         return tuple(name for name in there if name != GROWTH or self.account)
 
@@ -392,8 +489,13 @@ class State:
 
     @property
     def claims(self) -> list[str]:
-        """Claims that the report shows: of the analyses at hand, and in a report of some of them what else is there."""
-        others = [n for n, record in self.records.items() if findings_name(n) in record.files and not self.all_claims]
+        """Claims that the report shows: of the analyses at hand, and in a report of some of them
+        what else is there."""
+        others = [
+            n
+            for n, record in self.records.items()
+            if findings_name(n) in record.files and not self.all_claims
+        ]
         return list(dict.fromkeys([*self.scripts, *others]))
 
     @property
@@ -409,19 +511,34 @@ class State:
     @cached_property
     def evidence(self) -> Evidence:
         """The tables as analyses see them."""
-        from thermostats.claims.evidence import Evidence  # noqa: PLC0415 - while no file changed, no row is read
+        from thermostats.claims.evidence import Evidence  # noqa: PLC0415
 
         return Evidence(self.data)
 
     @cached_property
     def tables(self) -> str:
-        """SHA-256 over all files that rows may be read from; empty where a study from elsewhere reads its own."""
-        if any(study.tables and not study.read_table.startswith(f"{PACKAGE}.") for study in studies().values()):
+        """SHA-256 over all files that rows may be read from; empty where a study from elsewhere
+        reads its own."""
+        if any(
+            study.tables and not study.read_table.startswith(f"{PACKAGE}.")
+            for study in studies().values()
+        ):
             return ""
         within = {folders.shipped("data"), *folders.layers(self.data)}
-        files = [(path, folder) for folder in sorted(within) for kind in ROWS_STATE for path in folder.rglob(kind)]
+        files = [
+            (path, folder)
+            for folder in sorted(within)
+            for kind in ROWS_STATE
+            for path in folder.rglob(kind)
+        ]
         named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in files)
-        return sha_of([(name, sha(path.read_bytes())) for name, path in named_in if not name.startswith(f"{PRIVATE}/")])
+        return sha_of(
+            [
+                (name, sha(path.read_bytes()))
+                for name, path in named_in
+                if not name.startswith(f"{PRIVATE}/")
+            ]
+        )
 
     @cached_property
     def posteriors(self) -> Posteriors:
@@ -429,11 +546,18 @@ class State:
         return posteriors()
 
     def made_of(self, name: str) -> bytes:
-        """What a claim's page, or a page about all claims, is made of, but for rows and the package."""
+        """What a claim's page, or a page about all claims, is made of, but for rows and the
+        package."""
         if path := self.scripts.get(name):
-            return b"\0".join([*(file.read_bytes() for file in with_words(path)), self._rates(name)])
+            return b"\0".join(
+                [*(file.read_bytes() for file in with_words(path)), self._rates(name)]
+            )
         if module := self.pages.get(name):
-            return b"" if module.startswith(f"{PACKAGE}.") else Path(str(named(module).__file__)).read_bytes()
+            return (
+                b""
+                if module.startswith(f"{PACKAGE}.")
+                else Path(str(named(module).__file__)).read_bytes()
+            )
         return sha_of(self._shown(name)).encode()
 
     def now(self, name: str) -> Record:
@@ -443,20 +567,31 @@ class State:
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
-        return stale_because(self.records.get(name), self.now(name), lambda: self._rows(name), self.out)
+        return stale_because(
+            self.records.get(name), self.now(name), lambda: self._rows(name), self.out
+        )
 
     def checksums_stale(self) -> str:
-        """Why the list of checksums is stale; empty where it is fresh, or where no page says how to verify it."""
+        """Why the list of checksums is stale; empty where it is fresh, or where no page says how to
+        verify it."""
         path = self.out / CHECKSUMS
         if DATA not in self.about:
             return ""
         if not path.is_file():
             return NEW
-        return "" if path.read_bytes() == self.layout.checksums(self.records) else "files that it lists changed"
+        return (
+            ""
+            if path.read_bytes() == self.layout.checksums(self.records)
+            else "files that it lists changed"
+        )
 
     def file_of(self, name: str) -> str:
         """HTML file of a claim or page."""
-        return f"{folder_of(name)}/index.html" if name in self.claims else FILES.get(name, f"{name}.html")
+        return (
+            f"{folder_of(name)}/index.html"
+            if name in self.claims
+            else FILES.get(name, f"{name}.html")
+        )
 
     def made(self) -> list[str]:
         """Pages that take time to make and that the report has."""
@@ -465,8 +600,14 @@ class State:
     def bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
         order = [INDEX, GROWTH, *self.claims, *self.pages, METHODS, DATA]
-        files = {self.file_of(name): self.records[name].files for name in order if name in self.records}
-        return {file: digests.get(file, "") for file, digests in files.items() if (self.out / file).is_file()}
+        files = {
+            self.file_of(name): self.records[name].files for name in order if name in self.records
+        }
+        return {
+            file: digests.get(file, "")
+            for file, digests in files.items()
+            if (self.out / file).is_file()
+        }
 
     def _rates(self, claim: str) -> bytes:
         """Lines of the table of simulated worlds that are of the claim's rules."""
@@ -475,13 +616,15 @@ class State:
         return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
 
     def _rows(self, name: str) -> str:
-        """SHA-256 of the rows that a claim's findings, or a page, would be made of; loads the tables.
+        """SHA-256 of the rows that a claim's findings, or a page, would be made of; loads the
+        tables.
 
-        Empty where some of them have to be made anew; of pages that show findings alone no rows are read.
+        Empty where some of them have to be made anew; of pages that show findings alone no rows are
+        read.
         """
         if name in ABOUT:
             return ""
-        from thermostats.claims.stored import Stored  # noqa: PLC0415 - as above
+        from thermostats.claims.stored import Stored  # noqa: PLC0415
 
         return Stored(self.pages.get(name, name), self.now(name).digest).rows(self.evidence)
 
@@ -494,7 +637,9 @@ class State:
         if name == METHODS:
             return ""
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
-        findings = {claim: record.files.get(findings_name(claim)) for claim, record in built.items()}
+        findings = {
+            claim: record.files.get(findings_name(claim)) for claim, record in built.items()
+        }
         return [self.claims, findings, self.errors, self.made(), self.about, self.tables]
 
 

@@ -17,33 +17,52 @@ FORMATS = ("csv", "parquet")
 RECIPES = ("hidden-states", "logos-in-layers", "sae-norms", "transformer-lens")
 """Recipes that ship, by the names of their files: tools whose tables are joined in one line."""
 DESCRIBED = (*TABLES, "features")
-"""Tables whose columns are described: those of the store, and the features that follow from them."""
+"""Tables whose columns are described: those of the store, and the features that follow from
+them."""
 
 
 def check_table(name: str, tables: Collection[str] = TABLES, line: str = "") -> None:
     """Raise UsageError for a table that does not exist; `line` as for `unknown`."""
     if not isinstance(name, str) or name not in tables:
-        raise unknown("no such table", name, tables, otherwise="" if line else "thermostats ls tables", line=line)
+        raise unknown(
+            "no such table",
+            name,
+            tables,
+            otherwise="" if line else "thermostats ls tables",
+            line=line,
+        )
 
 
-def check_export(folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None) -> None:
-    """Raise UsageError for a table or a format that does not exist, parts of a CSV file, or a folder with content."""
+def check_export(
+    folder: Path, tables: Sequence[str] | None, format_: str, partition: str | None
+) -> None:
+    """Raise UsageError for a table or a format that does not exist, parts of a CSV file, or a
+    folder with content."""
     if format_ not in FORMATS:
         raise unknown("tables cannot be exported in this way", format_, FORMATS)
     for name in tables or ():
         check_table(name)
     if partition is not None and format_ != "parquet":
-        raise UsageError("only Parquet is partitioned", got=format_, next_step="leave out --partition or --format")
+        raise UsageError(
+            "only Parquet is partitioned",
+            got=format_,
+            next_step="leave out --partition or --format",
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError("the folder to export to is not empty", where=folder, next_step="name a new one")
+        raise UsageError(
+            "the folder to export to is not empty", where=folder, next_step="name a new one"
+        )
 
 
-PUBLISHED, MEASURED, POOLED = "published", "measured", "pooled"
+PUBLISHED = "published"
+MEASURED = "measured"
+POOLED = "pooled"
 SETS = {
     PUBLISHED: "what a study's own files say",
     EXTERNAL: "other people's measurements, each with its source and licence",
     MEASURED: "every model measured here or joined by the user",
-    POOLED: "published, external and measured together, all measurements of a model in one estimate",
+    POOLED: "published, external and measured together, all measurements of a model in one "
+    "estimate",
     NURSERY: "the controlled study",
 }
 """Sets of evidence and what is in each."""
@@ -56,7 +75,8 @@ CALLED = {
 }
 """The same sets in as few words as a table has room for."""
 DECODER = "decoder"
-"""What sets are of, where no other modality is asked for: the studies' statements are about decoders."""
+"""What sets are of, where no other modality is asked for: the studies' statements are about
+decoders."""
 ALL = "all"
 """Findings on every set."""
 
@@ -68,19 +88,25 @@ def check_set(name: str | None, *more: str) -> None:
 
 
 def is_asked(evidence: str | None, of: str, view_of: str) -> bool:
-    """Whether a finding is asked for: None of the set that its question was first asked of, `all` of every set."""
+    """Whether a finding is asked for: None of the set that its question was first asked of, `all`
+    of every set."""
     return not view_of if evidence is None else evidence in (ALL, of)
 
 
 def origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
-    """Who measured, by source: the files of a study are one instrument and count as one source, `published`."""
+    """Who measured, by source: the files of a study are one instrument and count as one source,
+    `published`."""
     return source.mask(source.isin(published), PUBLISHED)
 
 
-def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame) -> pd.Series[bool]:
-    """Which rows with a `source` are of a set; what no run measured is of every set but the controlled study's.
+def in_set(
+    name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame
+) -> pd.Series[bool]:
+    """Which rows with a `source` are of a set; what no run measured is of every set but the
+    controlled study's.
 
-    published: sources that are files of a study. runs: all runs, which say which sources are other people's.
+    published: sources that are files of a study. runs: all runs, which say which sources are other
+    people's.
     """
     source = rows["source"]
     if name == NURSERY:
@@ -88,7 +114,8 @@ def in_set(name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFram
     here = source != NURSERY
     if name == POOLED or "run_id" not in rows:
         return here
-    theirs, others = source.isin(published), source.isin(runs.loc[runs["measure_version"] == EXTERNAL, "source"])
+    theirs = source.isin(published)
+    others = source.isin(runs.loc[runs["measure_version"] == EXTERNAL, "source"])
     if name in (PUBLISHED, EXTERNAL):
         return theirs if name == PUBLISHED else others
     return here & ~theirs & ~others

@@ -1,4 +1,5 @@
-"""What a mapping says: other people's columns and ours, from a TOML file, a dict, or a recipe that ships.
+"""What a mapping says: other people's columns and ours, from a TOML file, a dict, or a recipe that
+ships.
 
 A mapping file is TOML, and a dict has the same entries::
 
@@ -22,15 +23,14 @@ A mapping file is TOML, and a dict has the same entries::
     name = "layer"
     value = "gain_block"
 
-    [norms]                       # of layers: gains are made of norms
-    state = "hook"
-    norm = "norm"
-    last = "normed"
-    states = "inputs"             # or "outputs"; needed where there are fewer than L + 1
-    form = "raw"                  # or "centred", of the stream less its mean; needed of hooks of TransformerLens
+    [norms]                       # of layers: gains are made of norms state = "hook" norm = "norm"
+    last = "normed" states = "inputs"             # or "outputs"; needed where there are fewer than
+    L + 1 form = "raw"                  # or "centred", of the stream less its mean; needed of hooks
+    of TransformerLens
 
-A dict of names alone, `{"block": "layer", "growth": "gain_block"}`, is the part [columns]. Recipes (`RECIPES`) say
-besides what their columns may be called, `[aliases]`, and which rows count, `[only]`.
+A dict of names alone, `{"block": "layer", "growth": "gain_block"}`, is the part [columns]. Recipes
+(`RECIPES`) say besides what their columns may be called, `[aliases]`, and which rows count,
+`[only]`.
 """
 
 from __future__ import annotations
@@ -58,14 +58,20 @@ FILLED_WITH |= {("summaries", "prompt_id"): ""}
 """What a column is filled with where rows do not have it; any other text is empty."""
 TELLING = ("model_id", "source")
 """What rows must say for the run that they are of to follow."""
-NEEDED, OPTIONAL = "needed", "optional"
+NEEDED = "needed"
+OPTIONAL = "optional"
 REFUSED = {
     "findings": "findings are made by `thermostats report`",
-    "candidates": "candidates ship with the package; what is known of a model of yours goes to the table models",
+    "candidates": "candidates ship with the package; what is known of a model of yours goes to the "
+    "table models",
 }
 """Tables that nothing is joined to, and why."""
-FILLED = {("prompts", "text_sha256"): "filled in from text", ("runs", "prompt_sha"): "filled in from prompt_set"} | {
-    place: f"filled in: {value or 'empty, all prompts together'}" for place, value in FILLED_WITH.items()
+FILLED = {
+    ("prompts", "text_sha256"): "filled in from text",
+    ("runs", "prompt_sha"): "filled in from prompt_set",
+} | {
+    place: f"filled in: {value or 'empty, all prompts together'}"
+    for place, value in FILLED_WITH.items()
 }
 
 
@@ -86,7 +92,8 @@ def may_be_left_out(table: str, name: str) -> bool:
 
 
 def when_joined(table: str, label: str) -> str:
-    """Whether rows that are joined with a mapping must have a column: `needed`, `optional`, or how it is filled in.
+    """Whether rows that are joined with a mapping must have a column: `needed`, `optional`, or how
+    it is filled in.
 
     Empty for a table that nothing is joined to.
     """
@@ -108,7 +115,8 @@ def is_gain(name: object) -> bool:
 
 
 def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, Any]]:
-    """A mapping as those of the tables that it fills: itself, or where it names gains one of models and one a gain."""
+    """A mapping as those of the tables that it fills: itself, or where it names gains one of models
+    and one a gain."""
     plain = not set(content) <= set(entries)
     columns = dict(content) if plain else dict(content.get("columns", {}))
     gains = {theirs: ours for theirs, ours in columns.items() if is_gain(ours)}
@@ -116,10 +124,13 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
         return [dict(content)]
     facts = {theirs: ours for theirs, ours in columns.items() if theirs not in gains}
     rest: Mapping[str, Any] = {} if plain else content
-    constants, factors = dict(rest.get("constants", {})), dict(rest.get("factors", {}))
+    constants = dict(rest.get("constants", {}))
+    factors = dict(rest.get("factors", {}))
     if not {"model_id"} & {*facts.values(), *constants}:
         step = 'mapping={"their column of models": "model_id", …}'
-        raise UsageError("gains of no model", where="mapping", got=", ".join(columns), next_step=step)
+        raise UsageError(
+            "gains of no model", where="mapping", got=", ".join(columns), next_step=step
+        )
     fixed = {name: value for name, value in constants.items() if name in dtypes("models")}
     of_models = {
         "table": "models",
@@ -128,7 +139,11 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
         "factors": {name: factor for name, factor in factors.items() if not is_gain(name)},
         "ignore": _ignored(rest, gains),
     }
-    of_runs = {name: value for name, value in constants.items() if name not in fixed or name in dtypes("runs")}
+    of_runs = {
+        name: value
+        for name, value in constants.items()
+        if name not in fixed or name in dtypes("runs")
+    }
     named = {theirs: ours for theirs, ours in facts.items() if ours in IDENTITY}
     mappings = [of_models] if set(facts.values()) - set(IDENTITY) else []
     for theirs, gain in gains.items():
@@ -145,7 +160,9 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
     return mappings
 
 
-def _ignored(rest: Mapping[str, Any], columns: Sequence[str] | Mapping[str, str]) -> list[str] | str:
+def _ignored(
+    rest: Mapping[str, Any], columns: Sequence[str] | Mapping[str, str]
+) -> list[str] | str:
     """What the user leaves out, and what another part takes."""
     ignore = rest.get("ignore", [])
     return ignore if isinstance(ignore, str) else [*ignore, *columns]
@@ -157,13 +174,17 @@ NEEDED_NORMS = {
     "last": "stream or normed",
 }
 """What `[norms]` of a mapping file says."""
-INPUTS, OUTPUTS = "inputs", "outputs"
+INPUTS = "inputs"
+OUTPUTS = "outputs"
 STATES = {INPUTS: "they are what enters the blocks", OUTPUTS: "they are what leaves the blocks"}
 """What `states` of `[norms]` may be."""
-STREAM, NORMED, UNKNOWN = "stream", "normed", "unknown"
+STREAM = "stream"
+NORMED = "normed"
+UNKNOWN = "unknown"
 LAST = (STREAM, NORMED, UNKNOWN)
 RAW, CENTRED = FORMS = ("raw", "centred")
-"""Whether norms are those of the stream, or of what is left of it without its mean over channels."""
+"""Whether norms are those of the stream, or of what is left of it without its mean over
+channels."""
 READ_COLUMNS = {"norm_in": "read_norm", "gain_block": "gain_read"}
 """Columns of norms of the stream → of norms of what LayerNorms read of it."""
 NO_RAW = "the stream was centred, so norms of the stream itself are not known"
@@ -176,7 +197,8 @@ ENTRIES = {
 EARLIER = {"first": 'states = "outputs" and counted_from = 0 say that state 0 leaves block 1'}
 """Entries of earlier versions, and what says the same now."""
 HOOK = re.compile(r"(?:blocks\.)?(\d+)(?:\.hook_resid)?_(pre|post)")
-"""A state by name: a hook of TransformerLens, or a label of its stacks of the accumulated stream (`3_pre`)."""
+"""A state by name: a hook of TransformerLens, or a label of its stacks of the accumulated stream
+(`3_pre`)."""
 FINAL = "final_post"
 """What such a stack calls x_L."""
 AGREE = 1e-4
@@ -186,48 +208,68 @@ AGREE = 1e-4
 def gains_from_norms(
     frame: pd.DataFrame, norms: Mapping[str, Any], where: object, models: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """G_l = n_l / n_(l−1): `layer` l, `norm_in` n_(l−1) and `gain_block` G_l in the place of states and norms.
+    """G_l = n_l / n_(l−1): `layer` l, `norm_in` n_(l−1) and `gain_block` G_l in the place of states
+    and norms.
 
-    Where the last state is `normed`, also the ratio of its norm to n_(L−1), in a second frame, as `normed_gain`.
+    Where the last state is `normed`, also the ratio of its norm to n_(L−1), in a second frame, as
+    `normed_gain`.
 
-    States are names of TransformerLens, of which `blocks.3.hook_resid_post` is x_4, `blocks.3.hook_resid_pre` and
-    `3_pre` are x_3 and `final_post` is x_L, or numbers. Of L + 1 states, numbered 0 to L, state l is x_l. Fewer may be
-    what enters the blocks or what leaves them, so `states` says which: state 0 (or 1, where they count from 1) is x_0
-    for `inputs`, x_1 for `outputs`. All other columns say whose norms they are. last: whether x_L is the stream, or
-    `normed` as the last of the hidden states of transformers is, or `unknown`; then the gain of block L is not known.
+    States are names of TransformerLens, of which `blocks.3.hook_resid_post` is x_4,
+    `blocks.3.hook_resid_pre` and `3_pre` are x_3 and `final_post` is x_L, or numbers. Of L + 1
+    states, numbered 0 to L, state l is x_l. Fewer may be what enters the blocks or what leaves
+    them, so `states` says which: state 0 (or 1, where they count from 1) is x_0 for `inputs`, x_1
+    for `outputs`. All other columns say whose norms they are. last: whether x_L is the stream, or
+    `normed` as the last of the hidden states of transformers is, or `unknown`; then the gain of
+    block L is not known.
 
-    form: `centred` norms, as TransformerLens has them by default, are what LayerNorms read of the stream: `read_norm`
-    and `gain_read` take the place of `norm_in` and `gain_block`, which no centred stream has.
+    form: `centred` norms, as TransformerLens has them by default, are what LayerNorms read of the
+    stream: `read_norm` and `gain_read` take the place of `norm_in` and `gain_block`, which no
+    centred stream has.
 
-    models: `n_layers`, `norm_place` and `norm_kind` of the model of each row, missing where it is not known.
+    models: `n_layers`, `norm_place` and `norm_kind` of the model of each row, missing where it is
+    not known.
 
-    Raises UsageError where an entry or a column is missing or it is not said what the states are, or of hooks of
-    TransformerLens in which form; DataError for states that are no states, norms that are not above 0, two norms for
-    one state, normed states of a model without a final norm, and centred norms of one that does not subtract a mean.
+    Raises UsageError where an entry or a column is missing or it is not said what the states are,
+    or of hooks of TransformerLens in which form; DataError for states that are no states, norms
+    that are not above 0, two norms for one state, normed states of a model without a final norm,
+    and centred norms of one that does not subtract a mean.
     """
     check_entries(norms, where)
     for name in ("state", "norm"):
         if norms[name] not in frame:
-            raise unknown(f"the column of {name}s is missing", norms[name], map(str, frame), where=where)
+            raise unknown(
+                f"the column of {name}s is missing", norms[name], map(str, frame), where=where
+            )
     others = [name for name in frame if name not in (norms["state"], norms["norm"])]
     facts = pd.DataFrame(index=frame.index) if models is None else models
     facts = facts.reindex(columns=["n_layers", "norm_place", "norm_kind"])
     form = _form(frame[norms["state"]], facts, norms, where)
-    rows = frame[others].assign(norm=numbers_of(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64"))
+    rows = frame[others].assign(
+        norm=numbers_of(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64")
+    )
     if wrong := frame.loc[~(rows["norm"] > 0), norms["norm"]].tolist():
         raise DataError("a norm is a number above 0", where=where, got=repr(wrong[0]))
     states = _states(frame[norms["state"]], rows, others, norms, where)
-    rows = ratios(rows.assign(state=states, post=facts["norm_place"].eq("post")), [*others, "depth", "post"], where)
+    rows = ratios(
+        rows.assign(state=states, post=facts["norm_place"].eq("post")),
+        [*others, "depth", "post"],
+        where,
+    )
     last = rows["layer"] == rows["depth"].fillna(rows["last"])
     if norms["last"] == NORMED and (last & rows["post"]).any():
         raise DataError(
-            "no final norm is known of this model, which norms after every sum: its last state is the stream",
+            "no final norm is known of this model, which norms after every sum: its last state is "
+            "the stream",
             where=where,
             got="last = normed",
             remedy=Remedy(when="read it so", mapping={"norms": {"last": STREAM}}),
         )
     gains = rows if norms["last"] == STREAM else rows[~last]
-    normed = rows[last].rename(columns={"gain_block": "normed_gain"}) if norms["last"] == NORMED else rows[:0]
+    normed = (
+        rows[last].rename(columns={"gain_block": "normed_gain"})
+        if norms["last"] == NORMED
+        else rows[:0]
+    )
     of_gains = [*others, "layer", "norm_in", "gain_block"]
     gains = gains[of_gains].reset_index(drop=True)
     return (
@@ -237,25 +279,33 @@ def gains_from_norms(
 
 
 def as_read_of(gains: pd.DataFrame) -> pd.DataFrame:
-    """Gains of a centred stream as read gains; of the stream itself there are none, and the reason stands with them."""
+    """Gains of a centred stream as read gains; of the stream itself there are none, and the reason
+    stands with them."""
     return gains.rename(columns=READ_COLUMNS).assign(missing=NO_RAW)
 
 
 def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], where: object) -> str:
-    """The form of norms; asked for where TransformerLens named the states of a model that it centres by default."""
-    form, uncentred = str(norms.get("form", "")), facts["norm_kind"].eq("RMSNorm") | facts["norm_place"].eq("post")
+    """The form of norms; asked for where TransformerLens named the states of a model that it
+    centres by default."""
+    form = str(norms.get("form", ""))
+    uncentred = facts["norm_kind"].eq("RMSNorm") | facts["norm_place"].eq("post")
     if form == CENTRED and uncentred.any():
         raise DataError(
-            "blocks of this model do not subtract the mean of what they read, so its centred norms are no read norms",
+            "blocks of this model do not subtract the mean of what they read, so its centred norms "
+            "are no read norms",
             where=where,
             got=f"form = {CENTRED}",
-            remedy=Remedy(when="where the tool left the stream as it is, as TransformerLens does", words={"form": RAW}),
+            remedy=Remedy(
+                when="where the tool left the stream as it is, as TransformerLens does",
+                words={"form": RAW},
+            ),
         )
     hooks = states.astype(str).str.fullmatch(HOOK.pattern) | states.eq(FINAL)
     if form or not (hooks & ~uncentred).any():
         return form or RAW
     raise UsageError(
-        "TransformerLens folds norms and centres the stream unless it is loaded without processing: in which form?",
+        "TransformerLens folds norms and centres the stream unless it is loaded without "
+        "processing: in which form?",
         where=where,
         got=f"states such as {states[hooks & ~uncentred].iloc[0]}",
         allowed=", ".join(f'form = "{name}"' for name in FORMS),
@@ -267,13 +317,16 @@ def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], wher
 
 
 def check_entries(norms: Mapping[str, Any], where: object) -> None:
-    """Raise UsageError where an entry of `[norms]` is missing, or is none or has a value that it may not have."""
+    """Raise UsageError where an entry of `[norms]` is missing, or is none or has a value that it
+    may not have."""
     for name, what in NEEDED_NORMS.items():
         if name not in norms:
             raise UsageError(f"[norms] lacks {name}", where=where, allowed=what)
     for name in norms:
         if name in EARLIER:
-            raise UsageError(f"[norms] has no {name} any more", where=where, next_step=EARLIER[name])
+            raise UsageError(
+                f"[norms] has no {name} any more", where=where, next_step=EARLIER[name]
+            )
         if name not in ENTRIES:
             raise unknown("[norms] has no such entry", name, ENTRIES, where=where)
     kinds = (
@@ -287,14 +340,22 @@ def check_entries(norms: Mapping[str, Any], where: object) -> None:
     if norms.get("form") == CENTRED and norms["last"] == NORMED:
         step = f'last = "{STREAM}" or last = "{UNKNOWN}"'
         raise UsageError(
-            "a normed last state is over the raw stream", where=where, got="form = centred", next_step=step
+            "a normed last state is over the raw stream",
+            where=where,
+            got="form = centred",
+            next_step=step,
         )
     if norms.get("counted_from", 0) not in (0, 1):
-        raise UsageError("states count from 0 or from 1", where=where, got=f"counted_from = {norms['counted_from']!r}")
+        raise UsageError(
+            "states count from 0 or from 1",
+            where=where,
+            got=f"counted_from = {norms['counted_from']!r}",
+        )
 
 
 def ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataFrame:
-    """Of rows with `state` l and `norm` n_l those with n_(l−1): `layer`, `norm_in`, `gain_block`; `last`: largest l.
+    """Of rows with `state` l and `norm` n_l those with n_(l−1): `layer`, `norm_in`, `gain_block`;
+    `last`: largest l.
 
     others: columns that say whose norms they are. Raises DataError for two norms for one state.
     """
@@ -304,8 +365,14 @@ def ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataF
         raise DataError("two norms for one state", where=where, got=str(spread.idxmax()["max"]))
     rows = rows.drop_duplicates(by).sort_values(by)
     whose = _whose(rows, others)
-    before, last = whose[["state", "norm"]].shift(), whose["state"].transform("max")
-    made = rows.assign(layer=rows["state"], norm_in=before["norm"], gain_block=rows["norm"] / before["norm"], last=last)
+    before = whose[["state", "norm"]].shift()
+    last = whose["state"].transform("max")
+    made = rows.assign(
+        layer=rows["state"],
+        norm_in=before["norm"],
+        gain_block=rows["norm"] / before["norm"],
+        last=last,
+    )
     return made[rows["state"] == before["state"] + 1]
 
 
@@ -314,7 +381,11 @@ def _whose(rows: pd.DataFrame, others: Sequence[str]) -> Any:
 
 
 def _states(
-    values: pd.Series, rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], where: object
+    values: pd.Series,
+    rows: pd.DataFrame,
+    others: Sequence[str],
+    norms: Mapping[str, Any],
+    where: object,
 ) -> list[int]:
     """Our numbers of states that are named or numbered; DataError for what is neither, or both."""
     states = [_named(value, depth) for value, depth in zip(values, rows["depth"], strict=True)]
@@ -323,7 +394,8 @@ def _states(
         return [state for state in states if state is not None]
     numbers = [_number(value, where) for value in unnamed]
     if len(numbers) < len(rows):
-        what, got = "states by name and by number", repr(unnamed.iloc[0])
+        what = "states by name and by number"
+        got = repr(unnamed.iloc[0])
         raise DataError(what, where=where, got=got, allowed="one or the other")
     shift = _shift(rows.assign(state=numbers), others, norms, where)
     return [number + shift for number in numbers]
@@ -345,13 +417,18 @@ def _number(value: object, where: object) -> int:
     return int(number)
 
 
-def _shift(rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], where: object) -> int:
-    """What is added to their numbers of states for state l to be x_l; UsageError where the numbers do not say it.
+def _shift(
+    rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], where: object
+) -> int:
+    """What is added to their numbers of states for state l to be x_l; UsageError where the numbers
+    do not say it.
 
     Of models whose depth is not known nothing can be said, and nothing is asked.
     """
     whose = _whose(rows, others)["state"]
-    first, last, depth = whose.transform("min"), whose.transform("max"), rows["depth"]
+    first = whose.transform("min")
+    last = whose.transform("max")
+    depth = rows["depth"]
     complete = (first == 0) & (last == depth)
     fewer = depth.notna() & (last <= depth) & ~complete
     states = norms.get("states")
@@ -361,7 +438,12 @@ def _shift(rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], 
         return 0
     if states == OUTPUTS and complete.any():
         what = "states 0 to L are what enters block 1 and what leaves every block, no outputs alone"
-        raise UsageError(what, where=where, got=_numbers(rows[complete]), next_step='leave out states = "outputs"')
+        raise UsageError(
+            what,
+            where=where,
+            got=_numbers(rows[complete]),
+            next_step='leave out states = "outputs"',
+        )
     bases = {0} if (first == 0).any() else set()
     bases |= {1} if ((first > 0) & (last == depth)).any() else set()
     if "counted_from" not in norms and depth.notna().any() and len(bases) != 1:
@@ -370,7 +452,9 @@ def _shift(rows: pd.DataFrame, others: Sequence[str], norms: Mapping[str, Any], 
             "the numbers of the states do not say whether they count from 0 or from 1",
             where=where,
             got=_numbers(rows),
-            remedy=tuple(Remedy(when=f"from {base}", mapping=mapping) for base, mapping in again.items()),
+            remedy=tuple(
+                Remedy(when=f"from {base}", mapping=mapping) for base, mapping in again.items()
+            ),
         )
     base = norms.get("counted_from", min(bases, default=0))
     return int(states == OUTPUTS) - int(base)
@@ -382,13 +466,17 @@ def _numbers(rows: pd.DataFrame) -> str:
 
 
 def _unsaid(rows: pd.DataFrame, where: object) -> UsageError:
-    """The error for fewer states than L + 1 of which it is not said what they are, with a line for either."""
+    """The error for fewer states than L + 1 of which it is not said what they are, with a line for
+    either."""
     return UsageError(
-        "of fewer states than 0 to L it must be said whether they are what enters or what leaves the blocks",
+        "of fewer states than 0 to L it must be said whether they are what enters or what leaves "
+        "the blocks",
         where=where,
         got=_numbers(rows),
         allowed=", ".join(f'states = "{name}"' for name in STATES),
-        remedy=tuple(Remedy(when=f"if {what}", words={"states": name}) for name, what in STATES.items()),
+        remedy=tuple(
+            Remedy(when=f"if {what}", words={"states": name}) for name, what in STATES.items()
+        ),
     )
 
 
@@ -431,13 +519,14 @@ def load_map(
     states: str = "",
     form: str = "",
 ) -> ColumnMap:
-    """A mapping from a file or a dict with further constants, over the recipe of this name, if there is one.
+    """A mapping from a file or a dict with further constants, over the recipe of this name, if
+    there is one.
 
-    table: where the mapping does not say it; else it follows from the columns of ours that the mapping names.
-    states, form: what the states and norms of `[norms]` are, as there.
+    table: where the mapping does not say it; else it follows from the columns of ours that the
+    mapping names. states, form: what the states and norms of `[norms]` are, as there.
 
-    Raises UsageError where there is no such file or recipe, it is not TOML, it names a table or column that there is
-    not, or a constant is not what its column holds.
+    Raises UsageError where there is no such file or recipe, it is not TOML, it names a table or
+    column that there is not, or a constant is not what its column holds.
     """
     beneath = _recipe(recipe) if recipe else ColumnMap(table=table or "")
     where: object = "mapping"
@@ -456,7 +545,10 @@ def load_map(
     filled = {*loaded.columns.values(), *loaded.constants}
     aliases = {ours: names for ours, names in beneath.aliases.items() if ours not in filled}
     mapping = _over(replace(beneath, aliases=aliases), loaded)
-    mapping = replace(mapping, norms=_of_states(mapping.norms, loaded.norms, {"states": states, "form": form}, where))
+    mapping = replace(
+        mapping,
+        norms=_of_states(mapping.norms, loaded.norms, {"states": states, "form": form}, where),
+    )
     if not mapping.table:
         mapping = replace(mapping, table=_table_of(mapping, where))
     _check(mapping, where)
@@ -480,13 +572,18 @@ def load_maps(
     if constants:
         content = {**content, "constants": {**content.get("constants", {}), **constants}}
     several = parts(content, tuple(ENTRIES_COLUMN_MAP))
-    return [load_map(each) for each in several] if len(several) > 1 else [load_map(source, None, "", constants)]
+    return (
+        [load_map(each) for each in several]
+        if len(several) > 1
+        else [load_map(source, None, "", constants)]
+    )
 
 
 def _of_states(
     norms: Mapping[str, Any], stated: Mapping[str, Any], entries: Mapping[str, str], where: object
 ) -> Mapping[str, Any]:
-    """`[norms]` with what its states are. A recipe's `normed` is of the last of L + 1; of outputs it is not known.
+    """`[norms]` with what its states are. A recipe's `normed` is of the last of L + 1; of outputs
+    it is not known.
 
     stated: what the user's own `[norms]` says. entries: what stands over it, empty ones left out.
     """
@@ -496,7 +593,9 @@ def _of_states(
         got = ", ".join(f"{name} = {value!r}" for name, value in entries.items())
         raise UsageError("these rows have no states", where=where, got=got, allowed=allowed)
     norms = {**norms, **entries}
-    unknown_last = norms.get("states") == OUTPUTS and norms.get("last") == NORMED and "last" not in stated
+    unknown_last = (
+        norms.get("states") == OUTPUTS and norms.get("last") == NORMED and "last" not in stated
+    )
     return {**norms, "last": UNKNOWN} if unknown_last else norms
 
 
@@ -531,14 +630,17 @@ def _made(content: Mapping[str, Any], where: object, entries: Mapping[str, Any])
             what = f"{part} of the mapping is not valid"
             raise UsageError(what, where=where, got=f"{name} = {value!r}", next_step=step)
     ignore = content.get("ignore", ())
-    return ColumnMap(**{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))})
+    return ColumnMap(
+        **{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))}
+    )
 
 
 def _over(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
     """A mapping whose entries stand over those of another."""
     both: dict[str, Any] = {}
     for each in fields(ColumnMap):
-        low, high = getattr(beneath, each.name), getattr(mapping, each.name)
+        low = getattr(beneath, each.name)
+        high = getattr(mapping, each.name)
         both[each.name] = {**low, **high} if isinstance(low, Mapping) else high or low
     return ColumnMap(**both)
 
@@ -548,11 +650,25 @@ def _table_of(mapping: ColumnMap, where: object) -> str:
     wide = {mapping.wide.get("name"), mapping.wide.get("value")} - {None}
     names = {*mapping.columns.values(), *mapping.factors, *mapping.constants, *wide}
     fit = {name: len(names & set(dtypes(name))) for name in TABLES if name not in REFUSED}
-    best = [name for name in fit if names and names <= set(columns_of_rows(name)) and fit[name] == max(fit.values())]
+    best = [
+        name
+        for name in fit
+        if names and names <= set(columns_of_rows(name)) and fit[name] == max(fit.values())
+    ]
     if len(best) != 1:
-        got = f"its columns fit {' and '.join(best)}" if best else "no table of ours has all columns that it names"
+        got = (
+            f"its columns fit {' and '.join(best)}"
+            if best
+            else "no table of ours has all columns that it names"
+        )
         step = "name it: table = \"layers\" in the mapping, or table='layers' in Python"
-        raise UsageError("the mapping names no table", where=where, got=got, allowed=", ".join(fit), next_step=step)
+        raise UsageError(
+            "the mapping names no table",
+            where=where,
+            got=got,
+            allowed=", ".join(fit),
+            next_step=step,
+        )
     return best[0]
 
 
@@ -563,20 +679,32 @@ def _check(mapping: ColumnMap, where: object) -> None:
         raise UsageError("[norms] is only for the table layers", where=where, got=mapping.table)
     if mapping.norms:
         check_entries(mapping.norms, where)
-    ours, listing = columns_of_rows(mapping.table), f"thermostats ls columns {mapping.table}"
+    ours = columns_of_rows(mapping.table)
+    listing = f"thermostats ls columns {mapping.table}"
     made = {str(mapping.norms.get(name)) for name in ("state", "norm")} if mapping.norms else set()
     if mapping.wide:
         _check_wide(mapping, [*ours, *made], where)
-    parts = {"columns": mapping.columns.values(), "factors": mapping.factors, "constants": mapping.constants}
+    parts = {
+        "columns": mapping.columns.values(),
+        "factors": mapping.factors,
+        "constants": mapping.constants,
+    }
     for part, names in parts.items():
         for name in names:
-            if not isinstance(name, str) or name not in (*ours, *(made if part == "columns" else ())):
+            if not isinstance(name, str) or name not in (
+                *ours,
+                *(made if part == "columns" else ()),
+            ):
                 what = f"{part} of the mapping is not one of our columns"
                 raise unknown(what, name, ours, where=where, otherwise=listing)
     for name, factor in mapping.factors.items():
         number = not isinstance(factor, bool) and isinstance(factor, int | float)
         if ours[name] not in (FLOAT, INTEGER) or not number:
-            raise UsageError("a factor is a number for a column of numbers", where=where, got=f"{name} = {factor!r}")
+            raise UsageError(
+                "a factor is a number for a column of numbers",
+                where=where,
+                got=f"{name} = {factor!r}",
+            )
     for name, value in mapping.constants.items():
         owner = mapping.table if name in TABLES[mapping.table].columns else "runs"
         many = "one value, the same in every row" if isinstance(value, list | dict) else ""
@@ -596,19 +724,28 @@ def _check_wide(mapping: ColumnMap, names: Sequence[str], where: object) -> None
     for name in ("name", "value"):
         if mapping.wide[name] not in names:
             step = f"thermostats ls columns {mapping.table}"
-            raise unknown(f"{name} of [wide] is not one of our columns", mapping.wide[name], names, otherwise=step)
+            raise unknown(
+                f"{name} of [wide] is not one of our columns",
+                mapping.wide[name],
+                names,
+                otherwise=step,
+            )
 
 
 def columns_of_rows(table: str) -> dict[str, str]:
-    """Columns that rows of a table may carry, with their types: its own, and of a table of runs those of the run."""
+    """Columns that rows of a table may carry, with their types: its own, and of a table of runs
+    those of the run."""
     types = dtypes(table)
     return {**types, **dtypes("runs"), **types} if "run_id" in types else types
 
 
 def settled(mapping: ColumnMap, frame: pd.DataFrame) -> ColumnMap:
-    """A mapping whose aliases are replaced by the columns that rows have; a recipe's constant gives way to a column."""
+    """A mapping whose aliases are replaced by the columns that rows have; a recipe's constant gives
+    way to a column."""
     there = {str(name).casefold(): str(name) for name in frame.columns}
-    columns, constants, norms = dict(mapping.columns), dict(mapping.constants), dict(mapping.norms)
+    columns = dict(mapping.columns)
+    constants = dict(mapping.constants)
+    norms = dict(mapping.norms)
     for ours, names in mapping.aliases.items():
         name = next((there[name] for name in names if name in there), None)
         if name is None or name in columns:
@@ -620,4 +757,6 @@ def settled(mapping: ColumnMap, frame: pd.DataFrame) -> ColumnMap:
             constants.pop(ours, None)
     long = bool(mapping.aliases) and norms.get("state") in frame.columns
     wide = {} if long else mapping.wide
-    return replace(mapping, columns=columns, constants=constants, norms=norms, wide=wide, aliases={})
+    return replace(
+        mapping, columns=columns, constants=constants, norms=norms, wide=wide, aliases={}
+    )

@@ -1,4 +1,5 @@
-"""Tables for other tools: CSV or Parquet files in a separate folder, with files that describe them."""
+"""Tables for other tools: CSV or Parquet files in a separate folder, with files that describe
+them."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ class Resource(NamedTuple):
     columns: list[Column]
 
 
-CODEBOOK, DATAPACKAGE = "CODEBOOK.md", "datapackage.json"
+CODEBOOK = "CODEBOOK.md"
+DATAPACKAGE = "datapackage.json"
 KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or false"}
 FIELD_TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
 MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
@@ -84,11 +86,13 @@ LICENCE = "https://opensource.org/license/mit"
 RECORD = "https://doi.org/10.5281/zenodo.18165365"
 SOURCE = "D'Elia 2026, preprint and result files"
 JOINED = (
-    "When joined: what rows that come with a mapping (or `table=` in Python) must have; without one a file has every "
+    "When joined: what rows that come with a mapping (or `table=` in Python) must have; without "
+    "one a file has every "
     "column of its table, empty where a value may be."
 )
 PROPERTY = (
-    f"Property of: {'; '.join(f'*{name}*: {meaning}' for name, meaning in schemas.PROPERTIES.items())}; "
+    f"Property of: "
+    f"{'; '.join(f'*{name}*: {meaning}' for name, meaning in schemas.PROPERTIES.items())}; "
     "empty: it names, counts or describes."
 )
 CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
@@ -96,15 +100,20 @@ CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 
 
 def descriptions(folder: Path) -> dict[str, bytes]:
-    """What describes the tables of a folder, by file name; made from the schemas and the files that are there."""
-    files = {name: [path.relative_to(folder).as_posix() for path in folders.own_files(name, folder)] for name in TABLES}
+    """What describes the tables of a folder, by file name; made from the schemas and the files that
+    are there."""
+    files = {
+        name: [path.relative_to(folder).as_posix() for path in folders.own_files(name, folder)]
+        for name in TABLES
+    }
     return {CODEBOOK: codebook().encode(), **for_tools(folder, files)}
 
 
 def for_tools(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
     """The data package of tables in a folder, by file name; files: paths within it by table."""
     resources = [each for name, paths in files.items() for each in _resources(folder, name, paths)]
-    return {DATAPACKAGE: f"{json.dumps(datapackage(resources), indent=1, ensure_ascii=False)}\n".encode()}
+    described = json.dumps(datapackage(resources), indent=1, ensure_ascii=False)
+    return {DATAPACKAGE: f"{described}\n".encode()}
 
 
 def describe(folder: Path) -> list[Path]:
@@ -120,21 +129,39 @@ def describe(folder: Path) -> list[Path]:
 
 def codebook() -> str:
     """The codebook as Markdown: every table and column with type, unit, meaning and key."""
-    lines = ["# Codebook", "", "Made from `thermostats/tables/schemas.py`; `thermostats ls tables` lists the same.", ""]
+    lines = [
+        "# Codebook",
+        "",
+        "Made from `thermostats/tables/schemas.py`; `thermostats ls tables` lists the same.",
+        "",
+    ]
     lines += [CONVENTIONS, "", JOINED, "", PROPERTY, ""]
     for name, schema in TABLES.items():
         keys = ", ".join(f"`{label}`" for label in key(name))
         lines += [f"## {name}", "", f"{_sentence(schema.description)}. Key: {keys}.", ""]
-        lines += ["| column | type | unit | property of | may be empty | when joined | meaning |", "|---" * 7 + "|"]
+        lines += [
+            "| column | type | unit | property of | may be empty | when joined | meaning |",
+            "|---" * 7 + "|",
+        ]
         for label, declared in schema.columns.items():
             bold = f"**{label}**" if label in key(name) else label
-            kind, unit = KINDS[declared.dtype], declared.unit
-            cells = (bold, kind, unit, declared.of, "yes" if declared.nullable else "", when_joined(name, label))
+            kind = KINDS[declared.dtype]
+            unit = declared.unit
+            cells = (
+                bold,
+                kind,
+                unit,
+                declared.of,
+                "yes" if declared.nullable else "",
+                when_joined(name, label),
+            )
             lines.append(f"| {' | '.join(cells)} | {declared.description} |")
         lines.append("")
     lines += ["## features", "", f"{_sentence(MEANING)}; `thermostats.features()`.", ""]
     lines += ["| column | type | unit | property of | meaning |", "|---" * 5 + "|"]
-    rows = ((x, KINDS[each.dtype], each.unit, each.of, each.description) for x, each in FEATURES.items())
+    rows = (
+        (x, KINDS[each.dtype], each.unit, each.of, each.description) for x, each in FEATURES.items()
+    )
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([*lines, ""])
 
@@ -144,10 +171,14 @@ def _sentence(words: str) -> str:
 
 
 def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
-    """Resources of a table: its CSV files, those that lack a column apart, and the archives of each release."""
+    """Resources of a table: its CSV files, those that lack a column apart, and the archives of each
+    release."""
     formats = {path: path.rpartition(".")[2] for path in paths}
     lacking = {path: _lacking(table, folder / path) for path in paths}
-    spare = {kind: set.intersection(*(lacking[x] for x in paths if formats[x] == kind)) for kind in formats.values()}
+    spare = {
+        kind: set.intersection(*(lacking[x] for x in paths if formats[x] == kind))
+        for kind in formats.values()
+    }
     by_name: dict[str, list[str]] = {}
     for path in sorted(paths, key=formats.__getitem__):
         name = table
@@ -158,16 +189,27 @@ def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]
             name += f"-without-{'-'.join(lacks)}"
         by_name.setdefault(name, []).append(path)
     return [
-        Resource(name, table, formats[files[0]], files, _columns(table, set.intersection(*(lacking[x] for x in files))))
+        Resource(
+            name,
+            table,
+            formats[files[0]],
+            files,
+            _columns(table, set.intersection(*(lacking[x] for x in files))),
+        )
         for name, files in by_name.items()
     ]
 
 
 def _lacking(table: str, path: Path) -> set[str]:
-    """Columns added to a table later that a file has not; all where it cannot be read: its reader says why."""
+    """Columns added to a table later that a file has not; all where it cannot be read: its reader
+    says why."""
     later = set(absent(table))
     with suppress(OSError, ValueError), path.open("rb") as stream:
-        held = read_schema(stream).names if path.suffix == ".parquet" else stream.readline().decode().split(",")
+        held = (
+            read_schema(stream).names
+            if path.suffix == ".parquet"
+            else stream.readline().decode().split(",")
+        )
         later -= {label.strip() for label in held}
     return later
 
@@ -186,7 +228,10 @@ def datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
         "description": CONVENTIONS,
         "licenses": [{"name": "MIT", "path": LICENCE}],
         "sources": [{"title": SOURCE, "path": RECORD}],
-        "resources": [_resource(each, {name for name in tables if tables.count(name) == 1}) for each in resources],
+        "resources": [
+            _resource(each, {name for name in tables if tables.count(name) == 1})
+            for each in resources
+        ],
     }
 
 
@@ -219,10 +264,16 @@ def _field(column: Column) -> dict[str, Any]:
     constraints: dict[str, Any] = {}
     for check in column.checks:
         if name := CONSTRAINTS.get(check.kind):
-            constraints[name] = [v for v in check.value if v != ""] if check.kind == ONE_OF else check.value
+            constraints[name] = (
+                [v for v in check.value if v != ""] if check.kind == ONE_OF else check.value
+            )
     if not column.nullable and column.dtype != TEXT:
         constraints["required"] = True
-    field: dict[str, Any] = {"name": column.name, "type": FIELD_TYPES[column.dtype], "description": column.description}
+    field: dict[str, Any] = {
+        "name": column.name,
+        "type": FIELD_TYPES[column.dtype],
+        "description": column.description,
+    }
     field |= {"unit": column.unit} if column.unit else {}
     field |= {"trueValues": ["True"], "falseValues": ["False"]} if column.dtype == FLAG else {}
     return field | ({"constraints": constraints} if constraints else {})
@@ -250,21 +301,27 @@ def export(
     format: str = "csv",
     partition: str | None = None,
 ) -> list[Exported]:
-    """Write tables (one name or several, without any all that have rows) to a new or empty folder, whole or not at all.
+    """Write tables (one name or several, without any all that have rows) to a new or empty folder,
+    whole or not at all.
 
-    `export("layers", "out")` is `export("out", "layers")`: what is a table's name is no folder's then.
+    `export("layers", "out")` is `export("out", "layers")`: what is a table's name is no folder's
+    then.
 
-    CSV files are described by `datapackage.json`, both formats by `CODEBOOK.md`. Texts of prompts that may not be
-    shipped are left out. partition: a column, such as model_id, by whose values Parquet files lie in
-    folders `column=value/`; tables of runs have the columns of their runs for it.
+    CSV files are described by `datapackage.json`, both formats by `CODEBOOK.md`. Texts of prompts
+    that may not be shipped are left out. partition: a column, such as model_id, by whose values
+    Parquet files lie in folders `column=value/`; tables of runs have the columns of their runs for
+    it.
 
     Raises UsageError for an unknown table, format or column, or a folder that is not empty.
     """
     if out in TABLES and isinstance(tables, (str, Path)) and tables not in TABLES:
         out, tables = tables, str(out)
     if not isinstance(out, (str, Path)):
-        raise UsageError("give the path of the folder to export to", got=repr(out)[:60], allowed="text or a path")
-    folder, wanted = Path(out), listed(tables, "tables")
+        raise UsageError(
+            "give the path of the folder to export to", got=repr(out)[:60], allowed="text or a path"
+        )
+    folder = Path(out)
+    wanted = listed(tables, "tables")
     check_export(folder, wanted, format, partition)
     chosen = wanted if wanted is not None else list(TABLES)
     columns = {label for name in TABLES for label in TABLES[name].columns}
@@ -279,10 +336,15 @@ def export(
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             staged = Path(temporary) / "new"
             staged.mkdir()
-            paths = {name: _write(frame, name, staged, format, partition, runs) for name, frame in frames.items()}
+            paths = {
+                name: _write(frame, name, staged, format, partition, runs)
+                for name, frame in frames.items()
+            }
             (staged / CODEBOOK).write_text(codebook(), encoding="utf-8")
             if format == "csv":
-                for name, content in for_tools(staged, {name: [path.name] for name, path in paths.items()}).items():
+                for name, content in for_tools(
+                    staged, {name: [path.name] for name, path in paths.items()}
+                ).items():
                     (staged / name).write_bytes(content)
             if folder.is_dir():
                 folder.rmdir()
@@ -293,7 +355,12 @@ def export(
 
 
 def _write(
-    frame: pd.DataFrame, name: str, folder: Path, format_: str, partition: str | None, runs: pd.DataFrame | None
+    frame: pd.DataFrame,
+    name: str,
+    folder: Path,
+    format_: str,
+    partition: str | None,
+    runs: pd.DataFrame | None,
 ) -> Path:
     path = folder / f"{name}.{format_}"
     if format_ == "csv":
@@ -301,11 +368,15 @@ def _write(
         return path
     if runs is not None and partition in runs and partition not in frame and "run_id" in frame:
         frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left")
-    content = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata({"table": name})
+    content = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(
+        {"table": name}
+    )
     if partition is None or partition not in frame:
         pq.write_table(content, path)
         return path
-    pq.write_to_dataset(content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet")
+    pq.write_to_dataset(
+        content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet"
+    )
     return folder / name
 
 
@@ -325,7 +396,8 @@ class Source:
     licence: str
     """SPDX identifier."""
     licence_file: str = LICENCE_FILE
-    """File among its own that holds the licence; empty: it has none, and `licence_by` says who states it."""
+    """File among its own that holds the licence; empty: it has none, and `licence_by` says who
+    states it."""
     licence_by: str = ""
     left_out: str = ""
     """What of its files is not taken, and why."""
@@ -333,7 +405,9 @@ class Source:
     def toml(self) -> bytes:
         """The record as TOML; a JSON string is a basic string of TOML."""
         stated = asdict(self)
-        return "".join(f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in stated.items()).encode()
+        return "".join(
+            f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in stated.items()
+        ).encode()
 
     def statement(self) -> bytes:
         """In the place of a licence's text: who states it, and where."""
@@ -348,23 +422,37 @@ def read_source(path: Path) -> Source:
     try:
         stated: Mapping[str, object] = tomllib.loads(read_bytes(path, CONFIG).decode())
     except OSError as error:
-        raise DataError("a source does not say where it comes from", where=path, got=reason(error)) from error
+        raise DataError(
+            "a source does not say where it comes from", where=path, got=reason(error)
+        ) from error
     except ValueError as error:
-        raise DataError("what says where rows come from is no TOML", where=path, got=str(error)) from error
+        raise DataError(
+            "what says where rows come from is no TOML", where=path, got=str(error)
+        ) from error
     allowed = [field.name for field in fields(Source)]
-    if wrong := [name for name, text in stated.items() if name not in allowed or not isinstance(text, str)]:
+    if wrong := [
+        name for name, text in stated.items() if name not in allowed or not isinstance(text, str)
+    ]:
         got = f"{wrong[0]} = {stated[wrong[0]]!r}"
-        raise DataError("not an entry of a source", where=path, got=got, allowed=f"texts: {', '.join(allowed)}")
+        raise DataError(
+            "not an entry of a source", where=path, got=got, allowed=f"texts: {', '.join(allowed)}"
+        )
     try:
         return Source(**{name: str(text) for name, text in stated.items()})
     except TypeError as error:
         lacking = ", ".join(name for name in allowed[:5] if name not in stated)
-        raise DataError("a source lacks entries", where=path, got=f"no {lacking}", next_step="add them") from error
+        raise DataError(
+            "a source lacks entries", where=path, got=f"no {lacking}", next_step="add them"
+        ) from error
 
 
 def sources(data: str | Path | None = None) -> list[Source]:
     """The external sources of a data folder that say where they come from, by name."""
-    places = [path for folder in layers(data_folder(data)) for path in (folder / EXTERNAL).glob(f"*/{FILE}")]
+    places = [
+        path
+        for folder in layers(data_folder(data))
+        for path in (folder / EXTERNAL).glob(f"*/{FILE}")
+    ]
     return sorted(map(read_source, places), key=lambda source: source.name)
 
 
@@ -377,51 +465,75 @@ SOURCE_FORM = """\
 # licence_by: who gives it, such as your name; or licence_file, a file next to this one that holds its text.
 # address and commit: where the figures are published, and in which state.
 # left_out: what of them is not among the rows, and why.
-"""
+"""  # noqa: E501
 NEEDED = ("name", "title", "address", "licence")
 """Entries that may not be empty."""
 
 
 def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Exported]:
-    """Write the rows of one source of a user's folder to `out`/<name>/, as `data/external` holds others' rows.
+    """Write the rows of one source of a user's folder to `out`/<name>/, as `data/external` holds
+    others' rows.
 
-    `source.toml` in the user's folder says whose they are; where it is missing a first one is written, to be filled in.
-    The tables come with `source.toml`, LICENSE and CHECKS.md. Runs become external ones with ids that follow; texts of
-    prompts are left out, their hashes stay. Models that the package lacks come with their rows. What is written was
-    read back as a part of `data/external` and checked as `thermostats check` does.
+    `source.toml` in the user's folder says whose they are; where it is missing a first one is
+    written, to be filled in. The tables come with `source.toml`, LICENSE and CHECKS.md. Runs become
+    external ones with ids that follow; texts of prompts are left out, their hashes stay. Models
+    that the package lacks come with their rows. What is written was read back as a part of
+    `data/external` and checked as `thermostats check` does.
 
-    Raises UsageError for a folder that is not empty, provenance that is not stated, a licence that does not let figures
-    be passed on and a source without own rows; DataError for rows under another licence, and as `check` does.
+    Raises UsageError for a folder that is not empty, provenance that is not stated, a licence that
+    does not let figures be passed on and a source without own rows; DataError for rows under
+    another licence, and as `check` does.
     """
-    folder, place = data_folder(own_folder(data)), Path(out)
+    folder = data_folder(own_folder(data))
+    place = Path(out)
     check_export(place, None, "csv", None)
     source = _stated(folder)
     tables = _tables(folder, source)
     contents = {f"{name}.csv": store.to_csv(rows, name) for name, rows in tables.items()}
     contents[LICENCE_FILE] = _licence(source, folder)
-    contents[FILE] = replace(source, licence_file=LICENCE_FILE if source.licence_file else "").toml()
+    contents[FILE] = replace(
+        source, licence_file=LICENCE_FILE if source.licence_file else ""
+    ).toml()
     contents[CHECKS] = _checked(source, tables, contents)
     write_all(place, {place / source.name / name: content for name, content in contents.items()})
-    return [Exported(name, len(rows), place / source.name / f"{name}.csv") for name, rows in tables.items()]
+    return [
+        Exported(name, len(rows), place / source.name / f"{name}.csv")
+        for name, rows in tables.items()
+    ]
 
 
 def _stated(folder: Path) -> Source:
     """What the user says of the rows; where nothing is said a file to be filled in is written."""
-    path, again = folder / FILE, command("export", "contribution", data=folder)
+    path = folder / FILE
+    again = command("export", "contribution", data=folder)
     runs = _own("runs", folder)
     if not path.is_file():
         names, licences = (sorted(set(runs[label]) - {OURS, ""}) for label in ("source", "licence"))
-        facts = {"name": names[0] if len(names) == 1 else "", "licence": licences[0] if len(licences) == 1 else ""}
+        facts = {
+            "name": names[0] if len(names) == 1 else "",
+            "licence": licences[0] if len(licences) == 1 else "",
+        }
         begun = Source(**facts, title="", address="", commit="", licence_file="")
         form = SOURCE_FORM.format(permitted=", ".join(store.PERMITTED)).encode()
         write_all(folder, {path: form + begun.toml()})
         step = f"fill it in, then {again}"
-        raise UsageError("nothing says whose rows these are; a file that asks was written", where=path, next_step=step)
+        raise UsageError(
+            "nothing says whose rows these are; a file that asks was written",
+            where=path,
+            next_step=step,
+        )
     source = read_source(path)
     if empty := [name for name in NEEDED if name != "licence" and not getattr(source, name)]:
-        raise UsageError("a contribution says whose it is", where=path, got=f"no {', '.join(empty)}", next_step=again)
+        raise UsageError(
+            "a contribution says whose it is",
+            where=path,
+            got=f"no {', '.join(empty)}",
+            next_step=again,
+        )
     if source.name != Path(source.name).name:
-        raise UsageError("the name is that of a folder", where=path, got=repr(source.name), next_step=again)
+        raise UsageError(
+            "the name is that of a folder", where=path, got=repr(source.name), next_step=again
+        )
     try:
         store.check_licence(source.licence, path)
     except UsageError as error:
@@ -436,7 +548,8 @@ def _own(name: str, folder: Path) -> pd.DataFrame:
 
 
 def _tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
-    """Rows of the source by table, under the ids of external runs; those of prompts and models that are not shipped."""
+    """Rows of the source by table, under the ids of external runs; those of prompts and models that
+    are not shipped."""
     runs = _runs(folder, source)
     ids = dict(zip(runs.pop("was"), runs["run_id"], strict=True))
     tables = {"runs": runs}
@@ -444,7 +557,8 @@ def _tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
         rows = _own(name, folder)
         rows = rows[rows["run_id"].isin(ids)]
         tables[name] = rows.assign(run_id=rows["run_id"].map(ids))
-    prompts, models = _own("prompts", folder), _own("models", folder)
+    prompts = _own("prompts", folder)
+    models = _own("models", folder)
     tables["prompts"] = prompts[prompts["prompt_set"].isin(runs["prompt_set"])].assign(text="")
     there = set(store.load("models", shipped("data"))["model_id"])
     tables["models"] = models[models["model_id"].isin(set(runs["model_id"]) - there)]
@@ -459,9 +573,16 @@ def _runs(folder: Path, source: Source) -> pd.DataFrame:
     if chosen.empty:
         step = command("ls", "runs", own=True, data=folder)
         what = "no own rows of this source"
-        raise UsageError(what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step)
+        raise UsageError(
+            what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step
+        )
     if other := sorted(set(chosen["licence"]) - {"", source.licence}):
-        raise DataError("rows are under another licence", where=folder / FILE, got=other[0], allowed=source.licence)
+        raise DataError(
+            "rows are under another licence",
+            where=folder / FILE,
+            got=other[0],
+            allowed=source.licence,
+        )
     versions = chosen["measure_version"].where(chosen["source"] == OURS)
     usual = ("thermostats, measurement " + versions).fillna("unstated")
     instrument = chosen["instrument"].where(chosen["instrument"] != "", usual)
@@ -477,21 +598,30 @@ def _licence(source: Source, folder: Path) -> bytes:
     try:
         return (folder / source.licence_file).read_bytes()
     except OSError as error:
-        allowed = "licence_file, a file next to it with the text, or licence_by, who gives the licence"
+        allowed = (
+            "licence_file, a file next to it with the text, or licence_by, who gives the licence"
+        )
         got = f"licence_file = {source.licence_file!r}, {reason(error)}"
         what = "nobody is named who gives the licence"
         raise UsageError(what, where=folder / FILE, got=got, allowed=allowed) from error
 
 
-def _checked(source: Source, tables: Mapping[str, pd.DataFrame], contents: Mapping[str, bytes]) -> bytes:
-    """What a reviewer is to know: the rows, read back as a part of `data/external`, next to others' of these models."""
+def _checked(
+    source: Source, tables: Mapping[str, pd.DataFrame], contents: Mapping[str, bytes]
+) -> bytes:
+    """What a reviewer is to know: the rows, read back as a part of `data/external`, next to others'
+    of these models."""
     with tempfile.TemporaryDirectory() as temporary:
         store_of_it = Path(temporary)
         mark = BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()
         place = store_of_it / EXTERNAL / source.name
-        write_all(store_of_it, {store_of_it / MARK: mark, **{place / name: text for name, text in contents.items()}})
+        write_all(
+            store_of_it,
+            {store_of_it / MARK: mark, **{place / name: text for name, text in contents.items()}},
+        )
         store.check(store_of_it)
-        rows, files = features(store_of_it, every=True), set(store.load("sources", store_of_it)["file"])
+        rows = features(store_of_it, every=True)
+        files = set(store.load("sources", store_of_it)["file"])
     measured = rows[rows["model_id"].isin(tables["runs"]["model_id"])]
     pairs = gain_pairs(measured, files)
     pairs = pairs[pairs[["first", "second"]].eq(source.name).any(axis=1)]
@@ -501,15 +631,28 @@ def _checked(source: Source, tables: Mapping[str, pd.DataFrame], contents: Mappi
 def _lines(source: Source, tables: Mapping[str, pd.DataFrame], pairs: pd.DataFrame) -> list[str]:
     counts = [f"- {len(rows)} rows of {name}" for name, rows in tables.items()]
     new = [f"- {model}" for model in tables["models"]["model_id"]] if "models" in tables else []
-    lines = [f"# {source.name}", "", f"{source.title}. {source.address}; licence {source.licence}.", ""]
+    lines = [
+        f"# {source.name}",
+        "",
+        f"{source.title}. {source.address}; licence {source.licence}.",
+        "",
+    ]
     lines += [
-        f"Read back and checked by thermostats {thermostats.__version__} as a part of data/external:",
+        f"Read back and checked by thermostats {thermostats.__version__} as a part of "
+        f"data/external:",
         "",
         *counts,
     ]
-    lines += ["", "Models that the package lacks, to be held against their configurations:", "", *new] if new else []
+    lines += (
+        ["", "Models that the package lacks, to be held against their configurations:", "", *new]
+        if new
+        else []
+    )
     lines += ["", "Gains at the last token that others measured of the same models:", ""]
     for pair in pairs.to_dict("records"):
-        both = f"{pair['first_gain']:.4g} by {pair['first']}, {pair['second_gain']:.4g} by {pair['second']}"
+        both = (
+            f"{pair['first_gain']:.4g} by {pair['first']}, {pair['second_gain']:.4g} by "
+            f"{pair['second']}"
+        )
         lines.append(f"- {pair['model_id']}, {pair['gain']}: {both}")
     return [*lines, *["- none"] * pairs.empty, ""]

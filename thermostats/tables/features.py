@@ -1,4 +1,5 @@
-"""Tables to one row per model and source: named gains, geometry, published transition layers, spectral norms."""
+"""Tables to one row per model and source: named gains, geometry, published transition layers,
+spectral norms."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ from thermostats.tables.validation import ranks
 
 
 def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
-    """Number of each row's combination of texts, counted in their order, and the combinations by number."""
+    """Number of each row's combination of texts, counted in their order, and the combinations by
+    number."""
     number, distinct = pd.factorize(ranks(rows[label] for label in labels), sort=True)
     row = np.empty(len(distinct), dtype=np.int64)
     row[number] = np.arange(len(rows))
@@ -44,10 +46,11 @@ def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int6
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows ordered by group, in their own order within; `numbers`, first row and rows of each group.
+    """Rows ordered by group, in their own order within; `numbers`, first row and rows of each
+    group.
 
-    A sum over a group must not depend on what other rows there are, so groups are summed one by one (`reduceat`):
-    pandas gives another last digit where the rows of groups alternate.
+    A sum over a group must not depend on what other rows there are, so groups are summed one by one
+    (`reduceat`): pandas gives another last digit where the rows of groups alternate.
     """
 
     order: NDArray[np.int64]
@@ -83,22 +86,27 @@ OF_RUNS = ("layers", "summaries", "transitions", "weights")
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
 STATED_MEANS = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
 ACROSS = ("total_amplification",)
-"""Beginnings of gains that compare norms across the whole stream; of one whose width changes there are none."""
+"""Beginnings of gains that compare norms across the whole stream; of one whose width changes there
+are none."""
 LAST = "last"
-"""Position of the gains unless another is asked for: the only one at which the study's gains are stated."""
+"""Position of the gains unless another is asked for: the only one at which the study's gains are
+stated."""
 
 
 def features(data: str | Path | None = None, *, position: str = LAST) -> pd.DataFrame:
-    """One row per model, revision and source, as `combine` makes it from the tables of a data folder.
+    """One row per model, revision and source, as `combine` makes it from the tables of a data
+    folder.
 
     position: token position of the gains, one of those in the table layers.
 
-    Raises UsageError for another position, DataError where a table is damaged or refers to a run or model that is not
-    there.
+    Raises UsageError for another position, DataError where a table is damaged or refers to a run or
+    model that is not there.
     """
     if position not in POSITIONS:
         raise unknown("no such token position", position, POSITIONS)
-    return combine(**{name: store.load(name, data) for name in ("runs", "models", *OF_RUNS)}, position=position)
+    return combine(
+        **{name: store.load(name, data) for name in ("runs", "models", *OF_RUNS)}, position=position
+    )
 
 
 def combine(
@@ -113,28 +121,30 @@ def combine(
 ) -> pd.DataFrame:
     """One row per model, revision and source, with every named gain that the rows of its run allow.
 
-    A source that measured a model on several prompt sets or in several precisions has a row for each (`prompt_set`,
-    `dtype`, `attention`); runs are never averaged. A run that was measured again by a later version is left out. A
-    weights-only run has a row of its own only where its model and source have no other; its norms stand in all rows of
-    that model and source.
+    A source that measured a model on several prompt sets or in several precisions has a row for
+    each (`prompt_set`, `dtype`, `attention`); runs are never averaged. A run that was measured
+    again by a later version is left out. A weights-only run has a row of its own only where its
+    model and source have no other; its norms stand in all rows of that model and source.
 
-    Gains, all at one token `position`; what a source states as a summary is at the last token. For each gain g of
-    `GAINS` and `READ_GAINS` there are four columns: `g`, arithmetic mean over prompts (what the study reports);
-    `g_geometric`, exp of the mean of log g over prompts; `g_sd`, standard deviation over prompts (n - 1 where computed
-    here, else as published); `g_n`, prompts that it rests on. Where a source has only averages over prompts, g is made
-    from them, g_n is 0 and g_geometric is empty. A summary over several layers is given only where every one of them
-    is there.
-    Of one block n_L/n_1 is 1 and n_L/n_0 is its gain.
+    Gains, all at one token `position`; what a source states as a summary is at the last token. For
+    each gain g of `GAINS` and `READ_GAINS` there are four columns: `g`, arithmetic mean over
+    prompts (what the study reports); `g_geometric`, exp of the mean of log g over prompts; `g_sd`,
+    standard deviation over prompts (n - 1 where computed here, else as published); `g_n`, prompts
+    that it rests on. Where a source has only averages over prompts, g is made from them, g_n is 0
+    and g_geometric is empty. A summary over several layers is given only where every one of them is
+    there. Of one block n_L/n_1 is 1 and n_L/n_0 is its gain.
 
-    Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L, `kv_ratio` = K/H,
-    `ff_ratio` = d_ff/d, `log10_n_params`, `log10_n_params_nonembedding`; `comparable` is False for models that norm
-    after the residual sum, whose gains are near 1 by construction.
+    Geometry: all columns of the table models but its source, and `rho` = H/d_h, `aspect` = d/L,
+    `kv_ratio` = K/H, `ff_ratio` = d_ff/d, `log10_n_params`, `log10_n_params_nonembedding`;
+    `comparable` is False for models that norm after the residual sum, whose gains are near 1 by
+    construction.
 
-    Transition layers, mean over prompts, 1-based: `L_star_<definition>_<trace variant>`, without the variant where it
-    is unstated, and the same with `_sd`. Spectral norms, mean over layers of the whole matrix: `wv_norm`, `wo_norm`,
-    and their ratio `wv_wo_ratio`.
+    Transition layers, mean over prompts, 1-based: `L_star_<definition>_<trace variant>`, without
+    the variant where it is unstated, and the same with `_sd`. Spectral norms, mean over layers of
+    the whole matrix: `wv_norm`, `wo_norm`, and their ratio `wv_wo_ratio`.
 
-    Raises DataError where a run's model is not in the table models, or a row's run not in the table runs.
+    Raises DataError where a run's model is not in the table models, or a row's run not in the table
+    runs.
     """
     store.check_reference(runs, "runs", "model_id", models, "models")
     for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
@@ -142,7 +152,8 @@ def combine(
     if (old := superseded(runs)).any():
         runs = runs[~old]
         layers, summaries, transitions, weights = (
-            frame[frame["run_id"].isin(runs["run_id"])] for frame in (layers, summaries, transitions, weights)
+            frame[frame["run_id"].isin(runs["run_id"])]
+            for frame in (layers, summaries, transitions, weights)
         )
     stated = summaries if position == LAST else summaries.iloc[:0]
     gains = _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated)
@@ -158,15 +169,23 @@ def combine(
     rows[counts] = rows[counts].astype("Int64")
     rows.insert(len(RUN), "token_position", pd.Series(position, index=rows.index, dtype="str"))
     rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
-    return rows.sort_values([*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True)
+    return rows.sort_values(
+        [*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True
+    )
 
 
 def by_prompt(
-    runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, summaries: pd.DataFrame, *, position: str = LAST
+    runs: pd.DataFrame,
+    models: pd.DataFrame,
+    layers: pd.DataFrame,
+    summaries: pd.DataFrame,
+    *,
+    position: str = LAST,
 ) -> pd.DataFrame:
     """Every gain of `GAINS` and `READ_GAINS` at one token: columns run_id, prompt_id, gain, value.
 
-    An empty prompt_id stands for the mean over prompts. Summaries, which state no position, count as at the last token.
+    An empty prompt_id stands for the mean over prompts. Summaries, which state no position, count
+    as at the last token.
     """
     columns = layers[["run_id", "prompt_id", "layer", "gain_block", "gain_read"]]
     there = layers["position"] == position
@@ -184,7 +203,9 @@ def _depths(runs: pd.DataFrame, models: pd.DataFrame) -> pd.Series[int]:
 
 
 def _geometry(models: pd.DataFrame) -> pd.DataFrame:
-    d, d_h, H = models["d_model"], models["d_head"], models["n_heads"]
+    d = models["d_model"]
+    d_h = models["d_head"]
+    H = models["n_heads"]
     return models.drop(columns="source").assign(
         rho=(H / d_h).astype("float64"),
         aspect=(d / models["n_layers"]).astype("float64"),
@@ -197,16 +218,19 @@ def _geometry(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def _one_row_each(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFrame:
-    """Runs without the weights-only ones, which have no gain, whose model and source have another run."""
+    """Runs without the weights-only ones, which have no gain, whose model and source have another
+    run."""
     weights_only = (runs["prompt_set"] == "") & ~runs["run_id"].isin(with_gains)
     has_other = (~weights_only).groupby([runs[label] for label in MODEL]).transform("any")
     return runs[~(weights_only & has_other)]
 
 
 def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
-    """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain, value."""
+    """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain,
+    value."""
     where = ["run_id", "prompt_id"]
-    columns, there = layers[[*where, "layer", "gain_block"]], layers["gain_block"].notna()
+    columns = layers[[*where, "layer", "gain_block"]]
+    there = layers["gain_block"].notna()
     measured = columns if there.all() else columns[there]
     number, prompts = numbered(measured, where)
     rows = pd.DataFrame(
@@ -218,7 +242,8 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
             "log": np.log(measured["gain_block"].to_numpy()),
         }
     )
-    layer, L = rows["layer"], rows["L"]
+    layer = rows["layer"]
+    L = rows["L"]
     inner = rows[layer >= 2]
     last = rows[layer == L].set_index("prompt")["gain_block"]
     penultimate = rows[layer == L - 1].set_index("prompt")["gain_block"]
@@ -250,15 +275,23 @@ AS_READ = {
     "centred_write_attention": "write_attention",
     "centred_write_mlp": "write_mlp",
 }
-"""Columns of `layers` about what is read of the stream → what they are where norms do not subtract the mean: P = I."""
+"""Columns of `layers` about what is read of the stream → what they are where norms do not subtract
+the mean: P = I."""
 
 
 def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
-    """The rows with `AS_READ` filled in where P = I, as rows of older versions and of others lack them."""
-    norms = models.loc[models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])]
+    """The rows with `AS_READ` filled in where P = I, as rows of older versions and of others lack
+    them."""
+    norms = models.loc[
+        models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])
+    ]
     plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
     rows = layers["run_id"].isin(plain)
-    filled = {name: layers[name].fillna(layers[raw].where(rows)) for name, raw in AS_READ.items() if name in layers}
+    filled = {
+        name: layers[name].fillna(layers[raw].where(rows))
+        for name, raw in AS_READ.items()
+        if name in layers
+    }
     return layers.assign(**filled)
 
 
@@ -270,7 +303,8 @@ def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
 
 
 def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
-    """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped` layers."""
+    """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped`
+    layers."""
     groups = Groups.of(rows["prompt"].to_numpy())
     log = groups.sum(rows["log"].to_numpy())
     largest = groups.max(rows["gain_block"].to_numpy())
@@ -289,19 +323,28 @@ def _from_summaries(summaries: pd.DataFrame) -> pd.DataFrame:
 
 
 def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
-    """Per run and gain: mean, geometric mean, standard deviation over prompts and their number, one column each."""
+    """Per run and gain: mean, geometric mean, standard deviation over prompts and their number, one
+    column each."""
     values = values.drop_duplicates(["run_id", "prompt_id", "gain"])
     by = ["run_id", "gain"]
     single = values[values["prompt_id"] != ""]
     number, named = numbered(single, by)
-    groups, value = Groups.of(number), single["value"].to_numpy()
+    groups = Groups.of(number)
+    value = single["value"].to_numpy()
     log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
     each = pd.DataFrame(
-        {"mean": groups.mean(value), "log": groups.mean(log), "sd": groups.std(value), "n": groups.sizes},
+        {
+            "mean": groups.mean(value),
+            "log": groups.mean(log),
+            "sd": groups.std(value),
+            "n": groups.sizes,
+        },
         index=pd.MultiIndex.from_frame(named),
     )
     averaged = values[values["prompt_id"] == ""].set_index(by)["value"]
-    published_sd = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].str.endswith("_sd")]
+    published_sd = summaries[
+        (summaries["prompt_id"] == "") & summaries["estimand"].str.endswith("_sd")
+    ]
     published_sd = published_sd.assign(gain=published_sd["estimand"].str.removesuffix("_sd"))
     index = each.index.union(averaged.index)
     stated_sd = published_sd.set_index(by)["value"].reindex(index)
@@ -322,17 +365,25 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
 
 
 def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
-    """Mean and standard deviation over prompts of L* of each run, two columns per definition and curve."""
+    """Mean and standard deviation over prompts of L* of each run, two columns per definition and
+    curve."""
     located = transitions[transitions["layer"].notna()]
     variant = ("_" + located["trace_variant"]).where(located["trace_variant"] != "unstated", "")
-    located = located.assign(label="L_star_" + located["definition"] + variant, averaged=located["prompt_id"] == "")
+    located = located.assign(
+        label="L_star_" + located["definition"] + variant, averaged=located["prompt_id"] == ""
+    )
     alone = located.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
     chosen = located[~located["averaged"] | alone]
     number, named = numbered(chosen, ["run_id", "label"])
-    groups, layer = Groups.of(number), chosen["layer"].to_numpy()
-    spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(["run_id", "label"])
+    groups = Groups.of(number)
+    layer = chosen["layer"].to_numpy()
+    spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(
+        ["run_id", "label"]
+    )
     wide = spread.unstack("label")
-    wide.columns = [f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in wide.columns]
+    wide.columns = [
+        f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in wide.columns
+    ]
     return wide.reindex(columns=sorted(wide.columns)).rename_axis(index="run_id").reset_index()
 
 
@@ -342,30 +393,45 @@ def spectral_norms(
     matrices: Mapping[str, str] = WEIGHT_NAMES,
     means: Mapping[str, str] = STATED_MEANS,
 ) -> pd.DataFrame:
-    """Spectral norms of the whole W_V and W_O of each run's layers, and those stated as means over layers.
+    """Spectral norms of the whole W_V and W_O of each run's layers, and those stated as means over
+    layers.
 
     matrices, means: labels by matrix, and by the name under which its mean is stated.
     """
     norms = weights[(weights["head"] == "") & weights["matrix"].isin(list(matrices))]
     measured = norms.assign(label=norms["matrix"].map(matrices), stated=False)
     means_of = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(means))]
-    stated = means_of.assign(label=means_of["estimand"].map(means), spectral_norm=means_of["value"], stated=True)
+    stated = means_of.assign(
+        label=means_of["estimand"].map(means), spectral_norm=means_of["value"], stated=True
+    )
     columns = ["run_id", "label", "spectral_norm", "stated"]
     return pd.concat([measured[columns], stated[columns]], ignore_index=True)
 
 
 def _spectra(norms: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Per model and source: mean spectral norms of W_V and W_O over layers, and their ratio."""
-    ordered = norms.sort_values(["stated", "run_id"], kind="stable")  # a sum depends on the order of its terms
-    means = ordered.merge(runs[["run_id", *MODEL]], on="run_id").groupby([*MODEL, "label"])["spectral_norm"].mean()
+    ordered = norms.sort_values(
+        ["stated", "run_id"], kind="stable"
+    )  # a sum depends on the order of its terms
+    means = (
+        ordered.merge(runs[["run_id", *MODEL]], on="run_id")
+        .groupby([*MODEL, "label"])["spectral_norm"]
+        .mean()
+    )
     wide = means.unstack("label").reindex(columns=list(WEIGHT_NAMES.values())).astype("float64")
     return wide.assign(wv_wo_ratio=wide["wv_norm"] / wide["wo_norm"]).reset_index()
 
 
-MEANING = "computed from the tables: one row per model, revision and source, prompt set and precision"
+MEANING = (
+    "computed from the tables: one row per model, revision and source, prompt set and precision"
+)
 OF_GAINS = {
     "": ("{1}; mean over prompts", FLOAT, "ratio"),
-    "_geometric": ("exp of the mean over prompts of log {0}; empty where only averages are known", FLOAT, "ratio"),
+    "_geometric": (
+        "exp of the mean over prompts of log {0}; empty where only averages are known",
+        FLOAT,
+        "ratio",
+    ),
     "_sd": ("standard deviation over prompts of {0}", FLOAT, "ratio"),
     "_n": ("prompts that {0} rests on; 0: an average was published", INTEGER, "count"),
 }
@@ -382,7 +448,9 @@ FEATURES: dict[str, Column] = {
     "ff_ratio": number("d_ff/d", "ratio"),
     "log10_n_params": number("log10 of n_params", "log10"),
     "log10_n_params_nonembedding": number("log10 of n_params_nonembedding", "log10"),
-    "comparable": column(FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"),
+    "comparable": column(
+        FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"
+    ),
     **{
         f"{gain}{ending}": column(
             dtype,
@@ -393,7 +461,9 @@ FEATURES: dict[str, Column] = {
         for gain, formula in (GAINS | READ_GAINS).items()
         for ending, (words, dtype, unit) in OF_GAINS.items()
     },
-    TRANSITION: number("transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED),
+    TRANSITION: number(
+        "transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED
+    ),
     f"{TRANSITION}_sd": number("its standard deviation over prompts", "layers", of=STORED),
     "wv_norm": number("mean over layers of the spectral norm of W_V", "norm", of=STORED),
     "wo_norm": number("the same of W_O", "norm", of=STORED),

@@ -1,8 +1,9 @@
-"""Joins of files that are done: the same files into the same tables are recognised by hashes, before they are read.
+"""Joins of files that are done: the same files into the same tables are recognised by hashes,
+before they are read.
 
-Of each data folder the cache keeps what its files were after the last join, and which joins have all their rows in
-them. A file of the folder that was written, replaced or removed since makes all of that void: by number, size or time
-of the file, as version control knows changed files.
+Of each data folder the cache keeps what its files were after the last join, and which joins have
+all their rows in them. A file of the folder that was written, replaced or removed since makes all
+of that void: by number, size or time of the file, as version control knows changed files.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from typing import Any
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.folders import MARK, ROWS, begun_or_shipped, layers, own_files, write_atomically
+from thermostats.tables.folders import (
+    MARK,
+    ROWS,
+    begun_or_shipped,
+    layers,
+    own_files,
+    write_atomically,
+)
 from thermostats.tables.remedies import JoinCall
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import cache_folder
@@ -27,10 +35,13 @@ ANYHOW = ("data", "options")
 
 
 def digest_of(call: JoinCall) -> str:
-    """Hash of the files of a call and of what it says about them; empty where a source is no file that can be read."""
+    """Hash of the files of a call and of what it says about them; empty where a source is no file
+    that can be read."""
     if not all(isinstance(source, str | Path) for source in call.sources):
         return ""
-    stated = {each.name: getattr(call, each.name) for each in fields(call) if each.name not in ANYHOW}
+    stated = {
+        each.name: getattr(call, each.name) for each in fields(call) if each.name not in ANYHOW
+    }
     files = [Path(source) for source in stated.pop("sources")]
     if isinstance(stated["mapping"], str | Path):
         files.append(Path(stated["mapping"]))
@@ -44,7 +55,8 @@ def digest_of(call: JoinCall) -> str:
 
 
 def rows_of(digest: str, data: str | Path | None) -> dict[str, int] | None:
-    """Rows by table of a call whose rows are all in the tables of a data folder; None where that is not known."""
+    """Rows by table of a call whose rows are all in the tables of a data folder; None where that is
+    not known."""
     folder = begun_or_shipped(data)
     path = _path(folder) if digest else None
     if path is None:
@@ -57,7 +69,8 @@ def rows_of(digest: str, data: str | Path | None) -> dict[str, int] | None:
 
 
 def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
-    """Remember that the rows of a call are all in the tables of a folder, which nobody else may be writing to."""
+    """Remember that the rows of a call are all in the tables of a folder, which nobody else may be
+    writing to."""
     path = _path(folder) if digest else None
     if path is not None:
         state = _state(folder)

@@ -1,7 +1,9 @@
-"""Data folders: the package's own tables, which are read-only, and the user's store, which is read with them.
+"""Data folders: the package's own tables, which are read-only, and the user's store, which is read
+with them.
 
-`--data`, an argument or `$THERMOSTATS_DATA` names the user's store. It holds a file `store.toml` and the user's
-own rows, which take precedence over the package's. A folder of tables without that file is read on its own.
+`--data`, an argument or `$THERMOSTATS_DATA` names the user's store. It holds a file `store.toml`
+and the user's own rows, which take precedence over the package's. A folder of tables without that
+file is read on its own.
 """
 
 from __future__ import annotations
@@ -24,12 +26,14 @@ from thermostats.errors import DataError, UsageError, reason
 from thermostats.next_steps import command
 from thermostats.tables.schemas import EXTERNAL, NURSERY, TABLES
 
-LOCK, STAGING = ".lock", ".staging"
+LOCK = ".lock"
+STAGING = ".staging"
 
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """While open, no other process writes to the folder; what one that was killed left half-written is removed.
+    """While open, no other process writes to the folder; what one that was killed left half-written
+    is removed.
 
     Raises DataError where the folder cannot be locked.
     """
@@ -49,15 +53,18 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
         _clear(folder / STAGING)
     finally:
-        with suppress(OSError):  # a drive that is gone: what was done is done, or was said to have failed
+        with suppress(
+            OSError
+        ):  # a drive that is gone: what was done is done, or was said to have failed
             lock.release()
 
 
 def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
-    """Replace files of a folder: all are staged in it and synced before the first is renamed to its place.
+    """Replace files of a folder: all are staged in it and synced before the first is renamed to its
+    place.
 
-    Raises DataError where one cannot be written or lies outside the folder; every file is as it was then, unless
-    renaming itself failed midway.
+    Raises DataError where one cannot be written or lies outside the folder; every file is as it was
+    then, unless renaming itself failed midway.
     """
     staged: dict[Path, Path] = {}
     place = folder
@@ -96,7 +103,8 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _create(staging: Path, name: str) -> tuple[int, Path]:
-    """A new file in the staging folder, which a writer that is through may have removed in between."""
+    """A new file in the staging folder, which a writer that is through may have removed in
+    between."""
     for _ in range(9):
         staging.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
@@ -128,19 +136,22 @@ DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
 SCHEMA = 1
-"""Number of the form of the tables: it rises when a column is renamed or comes to mean something else, or when one
-is added of which `ADDED` (schemas.py) cannot say what it was in files without it."""
+"""Number of the form of the tables: it rises when a column is renamed or comes to mean something
+else, or when one is added of which `ADDED` (schemas.py) cannot say what it was in files without
+it."""
 INSTALLED = Path(__file__).resolve().parents[1] / "_shipped"
 """What a wheel carries: read, never written."""
 ARCHIVE = ".parquet"
 ARCHIVES = ("measured", NURSERY)
-"""Folders that hold archives: `<table>.parquet`, and `<table>-<release>.parquet` of later releases."""
+"""Folders that hold archives: `<table>.parquet`, and `<table>-<release>.parquet` of later
+releases."""
 HELD = ("models.csv", "prompts.csv", "published", EXTERNAL, "measured")
 """What a folder of tables has at least one of."""
 
 
 def data_folder(data: str | Path | None = None) -> Path:
-    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the package.
+    """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the
+    package.
 
     Raises UsageError where the one that is named is not there, or has no tables yet.
     """
@@ -158,21 +169,25 @@ def data_folder(data: str | Path | None = None) -> Path:
 
 
 def holds_tables(folder: Path) -> bool:
-    """Whether a folder is a store or has tables of its own; one that is not there or is empty holds none."""
+    """Whether a folder is a store or has tables of its own; one that is not there or is empty holds
+    none."""
     there = any((folder / name).exists() for name in (MARK, *HELD))
     return there or any(own_files(name, folder) for name in TABLES)
 
 
 def begun_or_shipped(data: str | Path | None = None) -> Path:
-    """Data folder to look things up in: the one that is named, or the package's tables if it has none yet."""
+    """Data folder to look things up in: the one that is named, or the package's tables if it has
+    none yet."""
     chosen = _chosen(data)
     return chosen if chosen is not None and holds_tables(chosen) else shipped("data")
 
 
 def own_folder(data: str | Path | None = None) -> Path:
-    """Folder of the user's own rows: the argument, or `$THERMOSTATS_DATA`; it need not be there yet.
+    """Folder of the user's own rows: the argument, or `$THERMOSTATS_DATA`; it need not be there
+    yet.
 
-    Raises UsageError where neither says where, or says where the package is installed: its tables are read-only.
+    Raises UsageError where neither says where, or says where the package is installed: its tables
+    are read-only.
     """
     chosen = _chosen(data)
     if chosen is None or chosen.resolve().is_relative_to(INSTALLED):
@@ -180,14 +195,16 @@ def own_folder(data: str | Path | None = None) -> Path:
         raise UsageError(
             f"{unsaid}the tables that ship with the package are read-only",
             where=chosen or "",
-            next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; analyses read both",
+            next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; "
+            f"analyses read both",
             options=("--data", "mine"),
         )
     return chosen
 
 
 def shipped(name: str) -> Path:
-    """Folder that ships with the package (`data` or `analyses`): in a checkout next to it, in a wheel inside it."""
+    """Folder that ships with the package (`data` or `analyses`): in a checkout next to it, in a
+    wheel inside it."""
     inside = INSTALLED / name
     return inside if inside.is_dir() else INSTALLED.parents[1] / name
 
@@ -207,11 +224,17 @@ def layers(folder: Path) -> tuple[Path, ...]:
             next_step=f"restore it; a complete one says: schema = {SCHEMA}",
         ) from error
     if schema != SCHEMA:
-        age, step = "a newer", "install a newer version of thermostats"
+        age = "a newer"
+        step = "install a newer version of thermostats"
         if isinstance(schema, int) and schema < SCHEMA:
-            age, step = "an older", "export it with the version that created it, then join the files into a new store"
+            age = "an older"
+            step = (
+                "export it with the version that created it, then join the files into a new store"
+            )
         what = f"the store was created with {age} schema of the tables"
-        raise DataError(what, where=mark, got=f"schema = {schema!r}", allowed=str(SCHEMA), next_step=step)
+        raise DataError(
+            what, where=mark, got=f"schema = {schema!r}", allowed=str(SCHEMA), next_step=step
+        )
     return (shipped("data"), folder)
 
 
@@ -231,18 +254,25 @@ def own_files(name: str, folder: Path) -> list[Path]:
         if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name
     ]
     measured = folder / "measured" / name
-    runs = [file for file in sorted(_names(measured)) if file.endswith(".csv") and not file.startswith(".")]
+    runs = [
+        file
+        for file in sorted(_names(measured))
+        if file.endswith(".csv") and not file.startswith(".")
+    ]
     return [*archives, *fixed, *(measured / file for file in runs)]
 
 
 def _names(folder: Path) -> set[str]:
-    """Names in a folder; none where there is none. A folder that cannot be listed is not an empty one."""
+    """Names in a folder; none where there is none. A folder that cannot be listed is not an empty
+    one."""
     try:
         return {path.name for path in folder.iterdir()}
     except (FileNotFoundError, NotADirectoryError):
         return set()
     except OSError as error:
-        raise DataError("a folder of tables cannot be read", where=folder, got=reason(error)) from error
+        raise DataError(
+            "a folder of tables cannot be read", where=folder, got=reason(error)
+        ) from error
 
 
 def has_own_runs(data: str | Path | None = None) -> bool:
@@ -254,7 +284,9 @@ def has_own_runs(data: str | Path | None = None) -> bool:
 def _chosen(data: str | Path | None) -> Path | None:
     chosen = data if data is not None else os.environ.get(DATA_VARIABLE) or None
     if not isinstance(chosen, (str, Path, NoneType)):
-        raise UsageError("give the path of the data folder", got=repr(chosen)[:60], allowed="text or a path")
+        raise UsageError(
+            "give the path of the data folder", got=repr(chosen)[:60], allowed="text or a path"
+        )
     return None if chosen is None else Path(chosen)
 
 
@@ -263,23 +295,29 @@ BEGINNING = """\
 # a row of yours stands in the place of one with the same key there. Without this file the folder stands for itself.
 begun_with = "{version}"
 schema = {schema}
-"""
+"""  # noqa: E501
 
 
 @contextmanager
 def begun(data: str | Path | None = None) -> Iterator[Path]:
-    """Data folder to write to; if what follows is refused, a folder newly created for it is silently removed.
+    """Data folder to write to; if what follows is refused, a folder newly created for it is
+    silently removed.
 
     Raises UsageError if none is named, DataError if it cannot be created.
     """
     folder = own_folder(data)
-    there, new = folder.exists(), not any((folder / name).exists() for name in (MARK, *HELD))
+    there = folder.exists()
+    new = not any((folder / name).exists() for name in (MARK, *HELD))
     if new:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DataError("cannot create a data folder", where=folder, got=reason(error)) from error
-        write_atomically(folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode())
+            raise DataError(
+                "cannot create a data folder", where=folder, got=reason(error)
+            ) from error
+        write_atomically(
+            folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()
+        )
     try:
         yield folder
     except BaseException:
@@ -289,17 +327,22 @@ def begun(data: str | Path | None = None) -> Iterator[Path]:
                 shutil.rmtree(folder, ignore_errors=True)
         raise
     if new:
-        print(f"{folder}: new data folder for your own rows, read with the package's tables", file=sys.stderr)
+        print(
+            f"{folder}: new data folder for your own rows, read with the package's tables",
+            file=sys.stderr,
+        )
 
 
 def writable_folder(data: str | Path | None = None) -> Path:
-    """Data folder to write to; one that has no tables yet is created completely or not at all; raises as `begun`."""
+    """Data folder to write to; one that has no tables yet is created completely or not at all;
+    raises as `begun`."""
     with begun(data) as folder:
         return folder
 
 
 def shipped_models() -> list[Path]:
-    """Folders of the trained models of a checkout, each a Hugging Face model folder named after the model.
+    """Folders of the trained models of a checkout, each a Hugging Face model folder named after the
+    model.
 
     A wheel carries none of them: where the package is installed there are none.
     """
@@ -320,7 +363,8 @@ class TooManyError(ValueError):
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """Content of a file; raises OSError where it cannot be read, DataError where it has more than `limit` bytes."""
+    """Content of a file; raises OSError where it cannot be read, DataError where it has more than
+    `limit` bytes."""
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         content = stream.read(size + 1) if size <= limit else b""

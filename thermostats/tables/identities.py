@@ -1,6 +1,8 @@
-"""What rows of different tables must agree on, by definition: measured runs are held against it on every join.
+"""What rows of different tables must agree on, by definition: measured runs are held against it on
+every join.
 
-Published rows are what the study states, agreeing or not; where they do not, the table `inconsistencies` says so.
+Published rows are what the study states, agreeing or not; where they do not, the table
+`inconsistencies` says so.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ MEASURES = [schema.name for schema in OF_RUNS]
 
 
 def check_identities(tables: Tables) -> None:
-    """Raise DataError where rows of measured runs contradict each other or lack a value without a reason.
+    """Raise DataError where rows of measured runs contradict each other or lack a value without a
+    reason.
 
-    `tables` needs models, prompts, runs and those of `MEASURES`; rows of runs that are not in runs are passed over.
+    `tables` needs models, prompts, runs and those of `MEASURES`; rows of runs that are not in runs
+    are passed over.
     """
     measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
     runs = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
@@ -52,21 +56,31 @@ def check_identities(tables: Tables) -> None:
         raise
 
 
-def _parts(tables: Tables, runs: pd.DataFrame) -> Iterator[tuple[pd.DataFrame, dict[str, pd.DataFrame]]]:
+def _parts(
+    tables: Tables, runs: pd.DataFrame
+) -> Iterator[tuple[pd.DataFrame, dict[str, pd.DataFrame]]]:
     """Runs and their rows, some models at a time; rows of different models are never compared."""
     numbers = {name: rows_of(tables[name]["run_id"], runs["run_id"]) for name in MEASURES}
-    sizes = sum(np.bincount(number[number >= 0], minlength=len(runs)) for number in numbers.values())
+    sizes = sum(
+        np.bincount(number[number >= 0], minlength=len(runs)) for number in numbers.values()
+    )
     model = runs.groupby(MODEL, sort=False).ngroup().to_numpy()
     before = np.bincount(model, weights=sizes).cumsum() - 1
     part = (before // PART).astype(np.int64)[model]
     for each in np.unique(part):
-        of = {name: np.flatnonzero((number >= 0) & (part[number] == each)) for name, number in numbers.items()}
+        of = {
+            name: np.flatnonzero((number >= 0) & (part[number] == each))
+            for name, number in numbers.items()
+        }
         yield runs[part == each], {name: tables[name].take(of[name]) for name in MEASURES}
 
 
 def _check(runs: pd.DataFrame, tables: Tables, prompts: pd.DataFrame) -> None:
     """Raise DataError as `check_identities`, of some runs and their rows."""
-    rows = {name: tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id") for name in MEASURES}
+    rows = {
+        name: tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id")
+        for name in MEASURES
+    }
     there = {name: frame for name, frame in rows.items() if len(frame)}
     check_prompts(there, runs, prompts)
     check_places(there)
@@ -84,13 +98,15 @@ def _check(runs: pd.DataFrame, tables: Tables, prompts: pd.DataFrame) -> None:
 
 
 def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
-    """Prompts of rows are in the set of their run; the set of a run of this package still has the texts it had."""
+    """Prompts of rows are in the set of their run; the set of a run of this package still has the
+    texts it had."""
     in_sets = pd.MultiIndex.from_frame(prompts[["prompt_set", "prompt_id"]])
     for name in (name for name in rows if name != "weights"):
         frame = rows[name]
         there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(in_sets)
         named = (frame["prompt_id"] != "") & (frame["prompt_set"] != "")
-        wrong, allowed = named & ~there, "a prompt of the set {prompt_set}"
+        wrong = named & ~there
+        allowed = "a prompt of the set {prompt_set}"
         _refuse(frame, wrong, name, "a prompt is not in the set of its run", allowed, ["prompt_id"])
     hashes = {str(name): prompt_sha(group) for name, group in prompts.groupby("prompt_set")}
     ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
@@ -102,10 +118,15 @@ def check_places(rows: Tables) -> None:
     """Layers and heads are those of the model, counted from 1."""
     for name in (each for each in ("layers", "weights", "attention") if each in rows):
         frame = rows[name]
-        beyond, first = frame["layer"] > frame["n_layers"], 0 if name == "weights" else 1
+        beyond = frame["layer"] > frame["n_layers"]
+        first = 0 if name == "weights" else 1
         allowed = f"{first} to {{n_layers}}, the model's n_layers"
-        counted = Remedy(when="with what they are ahead for OFFSET", rows=changed("layer", "{n} - OFFSET"))
-        _refuse(frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"], counted)
+        counted = Remedy(
+            when="with what they are ahead for OFFSET", rows=changed("layer", "{n} - OFFSET")
+        )
+        _refuse(
+            frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"], counted
+        )
         if "head" in frame:
             head = pd.to_numeric(frame["head"], errors="coerce")
             allowed = "1 to {n_heads}, the model's n_heads, or empty"
@@ -120,7 +141,8 @@ def check_places(rows: Tables) -> None:
 
 
 def check_reasons(rows: Tables) -> None:
-    """A row without any value needs a reason; one that this package measured needs one for every value it lacks."""
+    """A row without any value needs a reason; one that this package measured needs one for every
+    value it lacks."""
     for name, frame in rows.items():
         values = [label for label in _numbers(name) if label not in absent(name)]
         lacks = frame[values].isna()
@@ -134,32 +156,51 @@ def check_reasons(rows: Tables) -> None:
 
 
 def check_products(layers: pd.DataFrame) -> None:
-    """The gains up to a block multiply to its norm over the first: Σ log G_l = log n_in(l+1) − log n_in(1).
+    """The gains up to a block multiply to its norm over the first: Σ log G_l = log n_in(l+1) − log
+    n_in(1).
 
-    Between stages of a hierarchical model patches are merged: there is another number of tokens, and no such product.
+    Between stages of a hierarchical model patches are merged: there is another number of tokens,
+    and no such product.
     """
     chain = ["run_id", "prompt_id", "position"]
     ordered = layers.sort_values([*chain, "layer"])
     groups = ordered.groupby(chain)
     follows = groups["layer"].shift(-1) == ordered["layer"] + 1
     follows &= ~(groups["n_tokens"].shift(-1) != ordered["n_tokens"]).fillna(False).astype("bool")
-    gap = np.log(ordered["gain_block"]) + np.log(ordered["norm_in"]) - np.log(groups["norm_in"].shift(-1))
+    gap = (
+        np.log(ordered["gain_block"])
+        + np.log(ordered["norm_in"])
+        - np.log(groups["norm_in"].shift(-1))
+    )
     total = gap.where(follows).fillna(0.0).groupby([ordered[label] for label in chain]).cumsum()
-    _refuse(ordered, total.abs() > _tolerance(ordered), "layers", "the gains do not multiply to the norms")
+    _refuse(
+        ordered,
+        total.abs() > _tolerance(ordered),
+        "layers",
+        "the gains do not multiply to the norms",
+    )
 
 
 def check_amplification(layers: pd.DataFrame, summaries: pd.DataFrame) -> None:
-    """A stated total amplification is the product of the gains of blocks 2 … L at the last token."""
+    """A stated total amplification is the product of the gains of blocks 2 … L at the last
+    token."""
     where = ["run_id", "prompt_id"]
     inner = layers[(layers["position"] == "last") & (layers["layer"] > 1)]
     groups = np.log(inner["gain_block"]).groupby([inner[label] for label in where])
     product = np.exp(groups.sum(min_count=1).where(groups.count() == groups.size()))
     stated = summaries[summaries["estimand"] == "total_amplification"]
-    _compare(stated, stated["value"], _at(product, stated, where), "summaries", "is not the product of its gains")
+    _compare(
+        stated,
+        stated["value"],
+        _at(product, stated, where),
+        "summaries",
+        "is not the product of its gains",
+    )
 
 
 def check_heads(weights: pd.DataFrame) -> None:
-    """Squared Frobenius norms of heads add to that of the matrix; spectral norms bound it; F²/σ² is the stable rank.
+    """Squared Frobenius norms of heads add to that of the matrix; spectral norms bound it; F²/σ² is
+    the stable rank.
 
     A key/value head stands in the rows of all query heads that share it.
     """
@@ -173,13 +214,19 @@ def check_heads(weights: pd.DataFrame) -> None:
     )
     where = ["run_id", "layer", "matrix"]
     heads = weights[(weights["head"] != "") & weights["matrix"].isin(["W_V", "W_O"])]
-    shared = (heads["n_kv_heads"] / heads["n_heads"]).astype(float).where(heads["matrix"] == "W_V", 1.0)
+    shared = (
+        (heads["n_kv_heads"] / heads["n_heads"]).astype(float).where(heads["matrix"] == "W_V", 1.0)
+    )
     groups = heads.assign(square=heads["frobenius_norm"] ** 2 * shared).groupby(where)
     complete = groups["square"].count() == groups["n_heads"].first()
     matrices = weights[weights["head"] == ""]
     total = np.sqrt(groups["square"].sum().where(complete))
     _compare(
-        matrices, matrices["frobenius_norm"], _at(total, matrices, where), "weights", "is not the sum over its heads"
+        matrices,
+        matrices["frobenius_norm"],
+        _at(total, matrices, where),
+        "weights",
+        "is not the sum over its heads",
     )
     largest = _at(groups["spectral_norm"].max(), matrices, where)
     _refuse(
@@ -191,22 +238,40 @@ def check_heads(weights: pd.DataFrame) -> None:
 
 
 def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame) -> None:
-    """Of a head Tr = (n − tr A)·‖W_V‖_F², of a layer the sum over its heads; the proxy is ‖W_V‖₂²."""
+    """Of a head Tr = (n − tr A)·‖W_V‖_F², of a layer the sum over its heads; the proxy is
+    ‖W_V‖₂²."""
     exact = attention[attention["variant"] == "exact"]
-    per_head, per_layer = exact[exact["head"] != ""], exact[exact["head"] == ""]
+    per_head = exact[exact["head"] != ""]
+    per_layer = exact[exact["head"] == ""]
     where = ["run_id", "layer", "prompt_id"]
     groups = per_head.groupby(where)["trace"]
     total = groups.sum().where(groups.count() == per_head.groupby(where)["n_heads"].first())
-    _compare(per_layer, per_layer["trace"], _at(total, per_layer, where), "attention", "is not the sum over its heads")
+    _compare(
+        per_layer,
+        per_layer["trace"],
+        _at(total, per_layer, where),
+        "attention",
+        "is not the sum over its heads",
+    )
     prompt = [*MODEL, "prompt_set", "prompt_sha", "prompt_id"]
-    lengths = layers.dropna(subset="n_tokens").drop_duplicates(prompt).set_index(prompt)["n_tokens"].astype(float)
+    lengths = (
+        layers.dropna(subset="n_tokens")
+        .drop_duplicates(prompt)
+        .set_index(prompt)["n_tokens"]
+        .astype(float)
+    )
     values = weights[weights["matrix"] == "W_V"].drop_duplicates([*MODEL, "layer", "head"])
     values = values.set_index([*MODEL, "layer", "head"])
     n = _at(lengths, per_head, prompt)
     scale = n * _at(values["frobenius_norm"], per_head, [*MODEL, "layer", "head"]) ** 2
     gap = per_head["trace"] - (1 - per_head["self_attention"]) * scale
     size = gap.where(per_head["architecture"].isin(SINKS), gap.abs())
-    _refuse(per_head, size > _tolerance(per_head) * scale, "attention", "the trace is not (n − tr A)·‖W_V‖²")
+    _refuse(
+        per_head,
+        size > _tolerance(per_head) * scale,
+        "attention",
+        "the trace is not (n − tr A)·‖W_V‖²",
+    )
     proxy = attention[attention["variant"] == "proxy"]
     norm = _at(values["spectral_norm"], proxy, [*MODEL, "layer", "head"])
     _compare(proxy, proxy["trace"], norm**2, "attention", "is not the squared spectral norm of W_V")
@@ -237,7 +302,9 @@ def _tolerance(frame: pd.DataFrame) -> pd.Series:
     return frame["dtype"].map(TOLERANCE).fillna(max(TOLERANCE.values())).astype(float)
 
 
-def _compare(frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: str, what: str) -> None:
+def _compare(
+    frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: str, what: str
+) -> None:
     gap = (stated.astype(float) - implied).abs() > _tolerance(frame) * implied.abs()
     _refuse(frame, gap, name, f"a value {what}", allowed=implied)
 
@@ -253,20 +320,25 @@ def _refuse(
 ) -> None:
     """Raise DataError for the first row that is wrong.
 
-    allowed: a value by row, or words in which columns in braces are filled in. labels: columns whose values are shown;
-    without any, the measured values that the row has.
+    allowed: a value by row, or words in which columns in braces are filled in. labels: columns
+    whose values are shown; without any, the measured values that the row has.
     """
     wrong = wrong.fillna(False).astype(bool)
     if not wrong.any():
         return
-    row, count = frame.loc[wrong.idxmax()], int(wrong.sum())
+    row = frame.loc[wrong.idxmax()]
+    count = int(wrong.sum())
     there = labels or [label for label in _numbers(name) if pd.notna(row[label])]
-    values = ", ".join(f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there)
+    values = ", ".join(
+        f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there
+    )
     raise DataError(
         f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}",
         where=", ".join([row["model_id"], *(f"{label} {row[label]}" for label in key(name))]),
         got=values,
-        allowed=allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[wrong.idxmax()]:g}",
+        allowed=allowed.format_map(row)
+        if isinstance(allowed, str)
+        else f"{allowed[wrong.idxmax()]:g}",
         next_step="correct it or measure it again, or leave it out",
         remedy=remedy,
     )
@@ -275,8 +347,18 @@ def _refuse(
 COUNTED = "its configuration and checkpoint"
 """Source of a row whose numbers of weights were counted, not computed."""
 COUNTS = ("n_params", "n_params_nonembedding", "vocab_size", "n_positions")
-FACTS = ("d_embed", "d_head", "d_ff", "n_kv_heads", "norm_kind", "norm_place", "gated_mlp", "tied_embeddings")
-"""What the formula needs besides the counts; a model of which it is not stated is not held against it."""
+FACTS = (
+    "d_embed",
+    "d_head",
+    "d_ff",
+    "n_kv_heads",
+    "norm_kind",
+    "norm_place",
+    "gated_mlp",
+    "tied_embeddings",
+)
+"""What the formula needs besides the counts; a model of which it is not stated is not held against
+it."""
 VECTORS_PER_NORM = {"LayerNorm": 2, "RMSNorm": 1}
 
 
@@ -314,21 +396,26 @@ WEIGHTS: dict[str, Weights] = {
 
 
 def parameter_counts(row: Mapping[str, Any]) -> tuple[int, int]:
-    """Weights in all, tied ones once, and weights without token embedding, position table and unembedding.
+    """Weights in all, tied ones once, and weights without token embedding, position table and
+    unembedding.
 
-    With v vectors per norm (2 for LayerNorm, 1 for RMSNorm), m matrices in the feed-forward layer (3 where gated, else
-    2), [c] = 1 where c holds and 0 elsewhere, and e the width of the token embedding:
+    With v vectors per norm (2 for LayerNorm, 1 for RMSNorm), m matrices in the feed-forward layer
+    (3 where gated, else 2), [c] = 1 where c holds and 0 elsewhere, and e the width of the token
+    embedding:
 
-    block  = (d + [qkv bias]) d_h (H + 2K) + d d_h H + [out bias] d + m d d_ff + [mlp bias] ((m - 1) d_ff + d)
-             + v (block norms · d + head norms · d_h) + block scalars
-    n_params_nonembedding = L block + v d ([embedding norm] + [final norm]) + [e ≠ d] 2 e d
-    n_params = n_params_nonembedding + V e (1 + [untied]) + [unembedding bias] V + n_positions d
+    block  = (d + [qkv bias]) d_h (H + 2K) + d d_h H + [out bias] d + m d d_ff + [mlp bias] ((m - 1)
+    d_ff + d)
+             + v (block norms · d + head norms · d_h) + block scalars n_params_nonembedding = L
+               block + v d ([embedding norm] + [final norm]) + [e ≠ d] 2 e d n_params =
+               n_params_nonembedding + V e (1 + [untied]) + [unembedding bias] V + n_positions d
 
-    A model has a final norm unless it norms after the residual sum (norm_place "post"). Where e ≠ d, one projection
-    follows the embedding and one precedes the unembedding. Which terms an architecture has: `WEIGHTS`, read off its
-    implementation in transformers. Falcon stands for its 7b form: parallel, one norm, one key/value head.
+    A model has a final norm unless it norms after the residual sum (norm_place "post"). Where e ≠
+    d, one projection follows the embedding and one precedes the unembedding. Which terms an
+    architecture has: `WEIGHTS`, read off its implementation in transformers. Falcon stands for its
+    7b form: parallel, one norm, one key/value head.
 
-    row: one row of the table models, by column name. Raises DataError where the architecture is not in `WEIGHTS`.
+    row: one row of the table models, by column name. Raises DataError where the architecture is not
+    in `WEIGHTS`.
     """
     terms = WEIGHTS.get(str(row["architecture"]))
     if terms is None:
@@ -345,30 +432,40 @@ def parameter_counts(row: Mapping[str, Any]) -> tuple[int, int]:
     m = 3 if row["gated_mlp"] else 2
     attention = (d + terms.qkv_bias) * d_h * (H + 2 * K) + d * d_h * H + terms.out_bias * d
     mlp = m * d * d_ff + terms.mlp_bias * ((m - 1) * d_ff + d)
-    block = attention + mlp + v * (terms.block_norms * d + terms.head_norms * d_h) + terms.block_scalars
+    block = (
+        attention + mlp + v * (terms.block_norms * d + terms.head_norms * d_h) + terms.block_scalars
+    )
     norms_outside = terms.embedding_norm + (row["norm_place"] != "post")
     nonembedding = L * block + v * d * norms_outside + (2 * e * d if e != d else 0)
-    embedding = V * e * (1 if row["tied_embeddings"] else 2) + terms.unembedding_bias * V + int(row["n_positions"]) * d
+    embedding = (
+        V * e * (1 if row["tied_embeddings"] else 2)
+        + terms.unembedding_bias * V
+        + int(row["n_positions"]) * d
+    )
     return nonembedding + embedding, nonembedding
 
 
 def check_models(models: pd.DataFrame) -> None:
-    """Raise DataError where a row of the table models does not have the numbers of weights its geometry implies.
+    """Raise DataError where a row of the table models does not have the numbers of weights its
+    geometry implies.
 
-    Rows of architectures without a formula, and rows whose numbers were counted in a checkpoint, must have an embedding
-    besides their other weights: n_params_nonembedding < n_params, but for those without tokens and position table.
+    Rows of architectures without a formula, and rows whose numbers were counted in a checkpoint,
+    must have an embedding besides their other weights: n_params_nonembedding < n_params, but for
+    those without tokens and position table.
     """
     for row in models.to_dict("records"):
         where = f"{row['model_id']} @ {row['revision']}"
         if any(pd.isna(row[label]) for label in COUNTS):
             continue  # not all is stated
-        total, inner = int(row["n_params"]), int(row["n_params_nonembedding"])
+        total = int(row["n_params"])
+        inner = int(row["n_params_nonembedding"])
         stated = not any(pd.isna(row[label]) or row[label] == "" for label in FACTS)
         if stated and row["architecture"] in WEIGHTS and row["source"] != COUNTED:
             implied = parameter_counts({str(label): value for label, value in row.items()})
             if (total, inner) != implied:
                 raise DataError(
-                    "table models, n_params and n_params_nonembedding are not what the geometry implies",
+                    "table models, n_params and n_params_nonembedding are not what the geometry "
+                    "implies",
                     where=where,
                     got=str((total, inner)),
                     allowed=str(implied),

@@ -1,4 +1,5 @@
-"""Rows as other people have them, not yet of any table: files, DataFrames, Arrow tables, dicts of columns."""
+"""Rows as other people have them, not yet of any table: files, DataFrames, Arrow tables, dicts of
+columns."""
 
 from __future__ import annotations
 
@@ -48,12 +49,14 @@ OTHER_FILES = {
 
 
 def read(source: Source) -> pd.DataFrame:
-    """Rows of a source in its order, columns under its own names; cells of a CSV file are text, empty where missing.
+    """Rows of a source in its order, columns under its own names; cells of a CSV file are text,
+    empty where missing.
 
-    An index that has a name is a column. Rows without any cell are left out, and so is a column without name and cells.
+    An index that has a name is a column. Rows without any cell are left out, and so is a column
+    without name and cells.
 
-    Raises UsageError where there is no such file, its ending is not known, its cells are separated otherwise or two of
-    its columns have one name, DataError where it is damaged.
+    Raises UsageError where there is no such file, its ending is not known, its cells are separated
+    otherwise or two of its columns have one name, DataError where it is damaged.
     """
     if not isinstance(source, (str, Path)):
         return _of_memory(source)
@@ -68,15 +71,20 @@ def read(source: Source) -> pd.DataFrame:
             where=path,
             got=path.suffix or "no ending",
             allowed=", ".join(READERS),
-            next_step=OTHER_FILES.get(ending, did_you_mean(path.suffix, READERS)).format(path=str(path)),
+            next_step=OTHER_FILES.get(ending, did_you_mean(path.suffix, READERS)).format(
+                path=str(path)
+            ),
         )
     try:
         frame = reader(read_bytes(path, ROWS))
     except OSError as error:
         raise DataError("file cannot be read", where=path, got=reason(error)) from error
     except TooManyError as error:
-        what, allowed = "the file unpacks to more than a file of rows may hold", f"at most {CELLS} cells"
-        raise DataError(what, where=path, got=str(error), allowed=allowed, next_step="split it") from error
+        what = "the file unpacks to more than a file of rows may hold"
+        allowed = f"at most {CELLS} cells"
+        raise DataError(
+            what, where=path, got=str(error), allowed=allowed, next_step="split it"
+        ) from error
     except SeparatorError as error:
         raise UsageError(
             f"its cells are separated by {SEPARATORS[error.there]}",
@@ -87,15 +95,25 @@ def read(source: Source) -> pd.DataFrame:
             remedy=Remedy(when="read it so", file=_read_by_pandas(path, error.there)),
         ) from error
     except UnicodeDecodeError as error:
-        raise DataError(f"file is damaged: {error}", where=path, next_step="save it again as UTF-8") from error
+        raise DataError(
+            f"file is damaged: {error}", where=path, next_step="save it again as UTF-8"
+        ) from error
     except NamelessIndexError as error:
-        again = Remedy(when="without its index", file=f"pd.read_csv({written(str(path))}, index_col=0)")
+        again = Remedy(
+            when="without its index", file=f"pd.read_csv({written(str(path))}, index_col=0)"
+        )
         step = "an index is left out by df.to_csv(PATH, index=False)"
-        raise DataError(f"file is damaged: {error}", where=path, next_step=step, remedy=again) from error
+        raise DataError(
+            f"file is damaged: {error}", where=path, next_step=step, remedy=again
+        ) from error
     except (ValueError, RecursionError, csv.Error, pa.ArrowException) as error:
-        raise DataError(f"file is damaged: {error}", where=path, next_step="correct it or save it again") from error
+        raise DataError(
+            f"file is damaged: {error}", where=path, next_step="correct it or save it again"
+        ) from error
     if not len(frame.columns):
-        raise UsageError("the file is empty", where=path, allowed="rows under a header of column names")
+        raise UsageError(
+            "the file is empty", where=path, allowed="rows under a header of column names"
+        )
     return _checked(frame, path)
 
 
@@ -112,7 +130,11 @@ class SeparatorError(ValueError):
 
 
 def _no_such_file(path: Path) -> UsageError:
-    there = [file.name for file in path.parent.iterdir() if file.suffix in READERS] if path.parent.is_dir() else []
+    there = (
+        [file.name for file in path.parent.iterdir() if file.suffix in READERS]
+        if path.parent.is_dir()
+        else []
+    )
     near = nearest(path.name, there)
     if not near:
         return UsageError("no such file", where=path, allowed=", ".join(sorted(there)[:5]))
@@ -148,14 +170,21 @@ def _with_cells(frame: pd.DataFrame) -> pd.DataFrame:
 def _checked(frame: pd.DataFrame, where: object) -> pd.DataFrame:
     if twice := list(dict.fromkeys(frame.columns[frame.columns.duplicated()])):
         step = "rename one or leave it out; a column that is an index as well counts too"
-        raise UsageError("two columns have one name", where=where, got=", ".join(twice), next_step=step)
+        raise UsageError(
+            "two columns have one name", where=where, got=", ".join(twice), next_step=step
+        )
     return frame
 
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows counted from 0, columns named by text; levels of the index that have names are columns."""
+    """Rows counted from 0, columns named by text; levels of the index that have names are
+    columns."""
     index = frame.index
-    named = {str(name): index.get_level_values(i).array for i, name in enumerate(index.names) if name is not None}
+    named = {
+        str(name): index.get_level_values(i).array
+        for i, name in enumerate(index.names)
+        if name is not None
+    }
     rows = frame.rename(columns=str).reset_index(drop=True)
     return pd.concat([pd.DataFrame(named), rows], axis=1) if named else rows
 
@@ -170,24 +199,34 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     frame = _unquoted(content, separator, len(names))
     frame = _by_rows(text, separator, len(names)) if frame is None else frame
     frame.columns = pd.Index(names)
-    used = [bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)]
+    used = [
+        bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)
+    ]
     if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
         what = f"column {nameless[0]} has cells but no name"
         raise NamelessIndexError(what) if nameless == [1] else ValueError(what)
     frame = frame if all(used) else frame.loc[:, used]
     if len(frame.columns) < 2:
         return frame
-    filled = np.logical_or.reduce([(frame.iloc[:, i] != "").to_numpy() for i in range(len(frame.columns))])
+    filled = np.logical_or.reduce(
+        [(frame.iloc[:, i] != "").to_numpy() for i in range(len(frame.columns))]
+    )
     return frame if filled.all() else frame[filled]
 
 
 def _rows(text: str, separator: str) -> Iterator[list[str]]:
-    """Cells of each line that is not empty, the first that of names; csv.Error where a quote is not as it must be."""
-    return (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True) if row)
+    """Cells of each line that is not empty, the first that of names; csv.Error where a quote is not
+    as it must be."""
+    return (
+        row
+        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        if row
+    )
 
 
 def _unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | None:
-    """Cells below the first line of a file without quotes; None where it has some, or is for `_by_rows` to refuse."""
+    """Cells below the first line of a file without quotes; None where it has some, or is for
+    `_by_rows` to refuse."""
     names = FIRST_LINE.match(content)
     if names is None or b'"' in content:
         return None
@@ -197,7 +236,9 @@ def _unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | 
             pa.py_buffer(memoryview(content)[names.end() :]),
             ReadOptions(use_threads=False, block_size=len(content), column_names=labels),
             ParseOptions(delimiter=separator, quote_char=False),
-            ConvertOptions(column_types=dict.fromkeys(labels, pa.large_string()), strings_can_be_null=False),
+            ConvertOptions(
+                column_types=dict.fromkeys(labels, pa.large_string()), strings_can_be_null=False
+            ),
         )
     except pa.ArrowInvalid:
         return None
@@ -206,11 +247,15 @@ def _unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | 
 
 
 def _by_rows(text: str, separator: str, n_columns: int) -> pd.DataFrame:
-    """Cells of any text. Raises csv.Error, and ValueError for the first row that has more or fewer cells than names."""
-    parts, cells = [], []
+    """Cells of any text. Raises csv.Error, and ValueError for the first row that has more or fewer
+    cells than names."""
+    parts = []
+    cells = []
     for number, row in enumerate(islice(_rows(text, separator), 1, None), 1):
         if len(row) != n_columns:
-            raise ValueError(f"row {number} has {len(row)} cells under the names of {n_columns} columns")
+            raise ValueError(
+                f"row {number} has {len(row)} cells under the names of {n_columns} columns"
+            )
         cells.append(row)
         if len(cells) == BLOCK:
             parts.append(pd.DataFrame(cells, dtype="str"))
@@ -261,7 +306,9 @@ def _objects(rows: Any) -> pd.DataFrame:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects, one per row")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return pd.DataFrame([[row.get(name) for name in names] for row in rows], columns=names, dtype=object)
+    return pd.DataFrame(
+        [[row.get(name) for name in names] for row in rows], columns=names, dtype=object
+    )
 
 
 def _parquet(content: bytes) -> pd.DataFrame:
@@ -274,7 +321,8 @@ def _parquet(content: bytes) -> pd.DataFrame:
 
 
 def _of_arrow(table: pa.Table) -> pd.DataFrame:
-    """An Arrow table as a frame; what was a frame's index is one again, so that its name is not lost."""
+    """An Arrow table as a frame; what was a frame's index is one again, so that its name is not
+    lost."""
     names = table.column_names
     if len(set(names)) < len(names):
         frame = pd.DataFrame(dict(enumerate(table.columns)))
@@ -302,7 +350,8 @@ LINES_AT_ONCE = 250_000
 
 
 class Lines(NamedTuple):
-    """The line of names, the lines of all rows one behind the other, and where each of these ends, in bytes."""
+    """The line of names, the lines of all rows one behind the other, and where each of these ends,
+    in bytes."""
 
     header: bytes
     body: bytes
@@ -315,10 +364,12 @@ class Lines(NamedTuple):
 
 
 def csv_lines(checked: pd.DataFrame, name: str) -> Lines:
-    """Rows of table `name`, or of some of its columns, as text. Raises DataError where a text holds `LINE_END`."""
+    """Rows of table `name`, or of some of its columns, as text. Raises DataError where a text holds
+    `LINE_END`."""
     header = ",".join(checked.columns).encode() + b"\n"
     blocks = [
-        _lines(checked.iloc[start : start + LINES_AT_ONCE], name) for start in range(0, len(checked), LINES_AT_ONCE)
+        _lines(checked.iloc[start : start + LINES_AT_ONCE], name)
+        for start in range(0, len(checked), LINES_AT_ONCE)
     ]
     sizes = [np.zeros(0, dtype=np.int64), *(pc.binary_length(lines).to_numpy() for lines in blocks)]
     body = b"".join(_content(lines) for lines in blocks)
@@ -328,7 +379,9 @@ def csv_lines(checked: pd.DataFrame, name: str) -> Lines:
 def _lines(rows: pd.DataFrame, name: str) -> pa.LargeStringArray:
     *cells, last = (_cells(rows[label], dtypes(name)[label], name) for label in rows)
     comma, nothing, end = (pa.scalar(text, pa.large_string()) for text in (",", "", "\n"))
-    return pc.binary_join_element_wise(*cells, pc.binary_join_element_wise(last, nothing, end), comma)
+    return pc.binary_join_element_wise(
+        *cells, pc.binary_join_element_wise(last, nothing, end), comma
+    )
 
 
 def _content(lines: pa.LargeStringArray) -> memoryview:
@@ -343,11 +396,16 @@ def _cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArray:
         there = values.notna().to_numpy()
         if not there.any():
             return pa.repeat(pa.scalar("", pa.large_string()), len(values))
-        texts = (repr(value) if is_there else "" for value, is_there in zip(values.tolist(), there, strict=True))
+        texts = (
+            repr(value) if is_there else ""
+            for value, is_there in zip(values.tolist(), there, strict=True)
+        )
         return pa.array(texts, pa.large_string(), size=len(values))
     if dtype == TEXT:
         codes, texts = values.factorize()
-        return pa.array([_quoted(text, name) for text in texts], pa.large_string()).take(pa.array(codes))
+        return pa.array([_quoted(text, name) for text in texts], pa.large_string()).take(
+            pa.array(codes)
+        )
     cells = pa.array(values)
     words = pc.if_else(cells, "True", "False") if dtype == FLAG else cells
     return pc.fill_null(words.cast(pa.large_string()), "")
@@ -357,5 +415,7 @@ def _quoted(text: str, name: str) -> str:
     if not QUOTED.search(text):
         return text
     if LINE_END in text:
-        raise DataError(f"a text of table {name} holds characters that a CSV file cannot", got=ascii(LINE_END))
+        raise DataError(
+            f"a text of table {name} holds characters that a CSV file cannot", got=ascii(LINE_END)
+        )
     return '"' + text.replace('"', '""') + '"'

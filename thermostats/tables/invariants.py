@@ -1,8 +1,11 @@
-"""Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `ov_read` and the balanced ratio.
+"""Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `ov_read` and
+the balanced ratio.
 
-    ov_read_h = m ‖P W_O,h W_V,h diag(γ) P‖₂ / ‖P x_(l−1)‖,   balanced ratio = ‖W_V‖₂ / ‖W_O‖₂ of the balanced pair
+    ov_read_h = m ‖P W_O,h W_V,h diag(γ) P‖₂ / ‖P x_(l−1)‖,   balanced ratio = ‖W_V‖₂ / ‖W_O‖₂ of
+    the balanced pair
 
-Both are of layers; of runs without the columns that they are made of, which older versions measured, there are none.
+Both are of layers; of runs without the columns that they are made of, which older versions
+measured, there are none.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ READ, BALANCED = "the read gain and the centred writes", "ov_read and the balanc
 
 
 def ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.DataFrame:
-    """`ov_read` by model, revision, source, layer and head, at one token, as a geometric mean over prompts.
+    """`ov_read` by model, revision, source, layer and head, at one token, as a geometric mean over
+    prompts.
 
     None of post-norm models, and none where a norm follows what attention writes.
     """
@@ -35,15 +39,24 @@ def ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.Dat
     return ov_read_of(runs, store.load("weights", data), as_read(layers, runs, models), position)
 
 
-def ov_read_of(runs: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, position: str = "last") -> pd.DataFrame:
+def ov_read_of(
+    runs: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, position: str = "last"
+) -> pd.DataFrame:
     """The same from tables at hand."""
     of_heads = weights[weights["matrix"].eq("OV") & weights["ov_read_norm"].notna()]
     norms = layers[layers["position"].eq(position) & layers["read_norm"].notna()]
     by_run = runs[["run_id", *MODEL]]
-    read = norms.assign(log=np.log(norms["read_norm"])).merge(by_run, on="run_id").groupby(BY_LAYER)["log"].mean()
+    read = (
+        norms.assign(log=np.log(norms["read_norm"]))
+        .merge(by_run, on="run_id")
+        .groupby(BY_LAYER)["log"]
+        .mean()
+    )
     heads = of_heads.merge(by_run, on="run_id").drop_duplicates([*BY_LAYER, "head"])
     both = heads.merge(read.reset_index(), on=BY_LAYER)
-    return both.assign(ov_read=both["ov_read_norm"] / np.exp(both["log"]))[[*BY_LAYER, "head", "ov_read"]]
+    return both.assign(ov_read=both["ov_read_norm"] / np.exp(both["log"]))[
+        [*BY_LAYER, "head", "ov_read"]
+    ]
 
 
 def balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
@@ -54,20 +67,27 @@ def balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
 def balanced_ratio_of(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
     """The same from tables at hand."""
     matrices = weights[
-        weights["head"].eq("") & weights["balanced_norm"].notna() & weights["matrix"].isin(["W_V", "W_O"])
+        weights["head"].eq("")
+        & weights["balanced_norm"].notna()
+        & weights["matrix"].isin(["W_V", "W_O"])
     ]
-    named = matrices.merge(runs[["run_id", *MODEL]], on="run_id").drop_duplicates([*BY_LAYER, "matrix"])
+    named = matrices.merge(runs[["run_id", *MODEL]], on="run_id").drop_duplicates(
+        [*BY_LAYER, "matrix"]
+    )
     wide = named.pivot_table(index=BY_LAYER, columns="matrix", values="balanced_norm").reset_index()
     wide = wide.reindex(columns=[*BY_LAYER, "W_V", "W_O"])
-    return wide.assign(balanced_ratio=wide["W_V"] / wide["W_O"])[[*BY_LAYER, "balanced_ratio"]].rename_axis(
-        columns=None
-    )
+    return wide.assign(balanced_ratio=wide["W_V"] / wide["W_O"])[
+        [*BY_LAYER, "balanced_ratio"]
+    ].rename_axis(columns=None)
 
 
-def unread(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
+def unread(
+    runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame
+) -> pd.DataFrame:
     """Runs whose rows lack what older versions did not measure: model_id, revision, run_id, lacks.
 
-    Where norms do not subtract the mean the gains are read gains, and nothing lacks; post-norm models have none.
+    Where norms do not subtract the mean the gains are read gains, and nothing lacks; post-norm
+    models have none.
     """
     facts = models.loc[models["norm_place"] != "post", ["model_id", "revision", "norm_kind"]]
     concerned = runs[["run_id", "model_id", "revision"]].merge(facts, on=["model_id", "revision"])
@@ -81,10 +101,12 @@ def unread(runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, weigh
 
 
 ALLOWED = {
-    "heads": "This can be done to every model whose values go from W_V to W_O unclipped and with no norm between them; "
+    "heads": "This can be done to every model whose values go from W_V to W_O unclipped and with "
+    "no norm between them; "
     "heads that share values share the factor."
 }
-"""Which models allow a change, in words for pages; `measurement/gauge.py` asks it of a model's weights."""
+"""Which models allow a change, in words for pages; `measurement/gauge.py` asks it of a model's
+weights."""
 CLASSES = "classes"
 """Model of the rows that are over tiny models of several classes with random weights."""
 
@@ -93,18 +115,21 @@ CLASSES = "classes"
 def table() -> pd.DataFrame:
     """Every row: model, change, how, table, quantity, before, after, moved.
 
-    A change leaves every output of the model as it is; `how` says it in words. `before` and `after` are means over the
-    rows of that quantity. `moved` is the largest |x' − x| over its rows, over the largest |x|: 0 where it is rounding,
-    infinite where numbers came or went. Of `CLASSES` it is the largest over them, and there are no means.
+    A change leaves every output of the model as it is; `how` says it in words. `before` and `after`
+    are means over the rows of that quantity. `moved` is the largest |x' − x| over its rows, over
+    the largest |x|: 0 where it is rounding, infinite where numbers came or went. Of `CLASSES` it is
+    the largest over them, and there are no means.
     """
     return pd.read_csv(shipped("data") / "gauge.csv", keep_default_na=False, na_values=[""])
 
 
 def what_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
-    """Rows of `table` in which a quantity was moved, the farthest first; empty: no change that was tried moves it.
+    """Rows of `table` in which a quantity was moved, the farthest first; empty: no change that was
+    tried moves it.
 
-    quantity: a column of `features` or of a table of runs, of some with "of" and the matrix or variant, such as
-    `wv_wo_ratio`, `penultimate_gain`, `trace of exact`. shipped_only: on trained models alone, else of `CLASSES` too.
+    quantity: a column of `features` or of a table of runs, of some with "of" and the matrix or
+    variant, such as `wv_wo_ratio`, `penultimate_gain`, `trace of exact`. shipped_only: on trained
+    models alone, else of `CLASSES` too.
 
     Raises UsageError for a quantity that is not in the table.
     """
@@ -117,9 +142,11 @@ def what_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
 
 
 def effects(model: str, how: str) -> dict[str, Mapping[str, Any]]:
-    """What one change does to one model: rows of `table` by quantity, each with before, after and moved.
+    """What one change does to one model: rows of `table` by quantity, each with before, after and
+    moved.
 
-    how: the change in the words of the table. Raises UsageError for a model or a change that is not in the table.
+    how: the change in the words of the table. Raises UsageError for a model or a change that is not
+    in the table.
     """
     rows = table()
     for column, name, what in (("model", model, "model"), ("how", how, "change")):
@@ -130,8 +157,11 @@ def effects(model: str, how: str) -> dict[str, Mapping[str, Any]]:
 
 
 def raw_and_read() -> pd.DataFrame:
-    """Trained models of `table` with both penultimate gains on the same prompts: columns raw and read, by model."""
+    """Trained models of `table` with both penultimate gains on the same prompts: columns raw and
+    read, by model."""
     names = {"penultimate_gain": "raw", "penultimate_read_gain": "read"}
     rows = table()[lambda every: every["quantity"].isin(list(names)) & (every["model"] != CLASSES)]
-    both = rows.drop_duplicates(["model", "quantity"]).pivot(index="model", columns="quantity", values="before")
+    both = rows.drop_duplicates(["model", "quantity"]).pivot(
+        index="model", columns="quantity", values="before"
+    )
     return both.rename(columns=names).dropna()

@@ -1,7 +1,9 @@
-"""Join new rows into the tables of a data folder: idempotent, with conflicts named and nothing half-written.
+"""Join new rows into the tables of a data folder: idempotent, with conflicts named and nothing
+half-written.
 
-Existing rows with equal values change nothing. Rows with other values are refused, and the largest difference is
-named, unless `replace` is given. What was merely recorded of a run (versions, device, time) is no conflict.
+Existing rows with equal values change nothing. Rows with other values are refused, and the largest
+difference is named, unless `replace` is given. What was merely recorded of a run (versions, device,
+time) is no conflict.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from pandas.api.types import is_list_like
 from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason, unknown
 from thermostats.next_steps import command
 from thermostats.tables import finished_joins, store
-from thermostats.tables.column_map import READ, REFUSED, ColumnMap, columns_of_rows, is_gain, load_maps
+from thermostats.tables.column_map import (
+    READ,
+    REFUSED,
+    ColumnMap,
+    columns_of_rows,
+    is_gain,
+    load_maps,
+)
 from thermostats.tables.folders import (
     begun,
     begun_or_shipped,
@@ -34,11 +43,29 @@ from thermostats.tables.folders import (
 )
 from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.mapping import doubts_of, filled, hashes_of_sets, mapped, suggested, with_hashes, with_runs
+from thermostats.tables.mapping import (
+    doubts_of,
+    filled,
+    hashes_of_sets,
+    mapped,
+    suggested,
+    with_hashes,
+    with_runs,
+)
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
-from thermostats.tables.schemas import FLOAT, INTEGER, OF_RUNS, TABLES, absent, dtypes, key, references, with_added
+from thermostats.tables.schemas import (
+    FLOAT,
+    INTEGER,
+    OF_RUNS,
+    TABLES,
+    absent,
+    dtypes,
+    key,
+    references,
+    with_added,
+)
 from thermostats.tables.store import is_archive
 from thermostats.tables.validation import again, difference, places, ranks, ranks_of, typed
 
@@ -82,21 +109,24 @@ def join(
     accept: bool = False,
     dry_run: bool = False,
 ) -> list[Joined]:
-    """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a data folder.
+    """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a
+    data folder.
 
-    Which table each belongs to follows from its columns, unless `table` or a mapping says so; then columns that may be
-    empty may be left out. `mapping`: from other people's columns to ours, a TOML file or a dict
-    (`tables/column_map.py`), in which named gains may stand next to the facts of their models, over a `recipe` for the
-    tables of a tool, one of `RECIPES`; `constants`: what every row has; `states`: of norms, `inputs` or `outputs`,
-    where there are fewer than L + 1 of them; `form`: of norms, `raw` or `centred`, of hooks of TransformerLens. Sources
-    of one call may refer to each other (runs and their layers).
-    All are checked before the first is written.
+    Which table each belongs to follows from its columns, unless `table` or a mapping says so; then
+    columns that may be empty may be left out. `mapping`: from other people's columns to ours, a
+    TOML file or a dict (`tables/column_map.py`), in which named gains may stand next to the facts
+    of their models, over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what
+    every row has; `states`: of norms, `inputs` or `outputs`, where there are fewer than L + 1 of
+    them; `form`: of norms, `raw` or `centred`, of hooks of TransformerLens. Sources of one call may
+    refer to each other (runs and their layers). All are checked before the first is written.
 
-    accept: take rows that lie far beyond every known one, contradict another column or name a lab that is spelt
-    otherwise elsewhere, which are refused without it. dry_run: check and count, and write nothing.
+    accept: take rows that lie far beyond every known one, contradict another column or name a lab
+    that is spelt otherwise elsewhere, which are refused without it. dry_run: check and count, and
+    write nothing.
 
-    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that does not exist,
-    contradicts one that does or is hardly what it says, and UsageError where a source belongs to no table.
+    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that
+    does not exist, contradicts one that does or is hardly what it says, and UsageError where a
+    source belongs to no table.
     """
     inputs = _sources(sources)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
@@ -120,7 +150,12 @@ def join(
 
 
 def _joined(
-    inputs: Sequence[Source], call: JoinCall, digest: str, replace: bool, accept: bool, dry_run: bool
+    inputs: Sequence[Source],
+    call: JoinCall,
+    digest: str,
+    replace: bool,
+    accept: bool,
+    dry_run: bool,
 ) -> list[Joined]:
     """What `join` does, its sources in a list; digest: of the call, see `finished_joins`."""
     incoming = _incoming(inputs, call)
@@ -139,7 +174,9 @@ def _check_folder(data: str | Path | None) -> None:
     try:
         own_folder(data)
     except UsageError as error:
-        error.remedy = Remedy(when="into a folder of your own (--data mine, or $THERMOSTATS_DATA)", data="mine")
+        error.remedy = Remedy(
+            when="into a folder of your own (--data mine, or $THERMOSTATS_DATA)", data="mine"
+        )
         raise
 
 
@@ -149,7 +186,13 @@ def _in_a_line(call: JoinCall) -> Iterator[None]:
     try:
         yield
     except (DataError, UsageError) as error:
-        remedies = error.remedy if isinstance(error.remedy, tuple) else (error.remedy,) if error.remedy else ()
+        remedies = (
+            error.remedy
+            if isinstance(error.remedy, tuple)
+            else (error.remedy,)
+            if error.remedy
+            else ()
+        )
         lines = [f"{remedy.when}: {line}" for remedy in remedies if (line := call.line(remedy))]
         if not lines:
             raise
@@ -158,7 +201,11 @@ def _in_a_line(call: JoinCall) -> Iterator[None]:
 
 def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFrame]:
     """Rows of the sources of a call by table, in the order of tables."""
-    table, mapping, recipe, constants, data = call.table, call.mapping, call.recipe, call.constants, call.data
+    table = call.table
+    mapping = call.mapping
+    recipe = call.recipe
+    constants = call.constants
+    data = call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
     if maps == [None] and (mapping is not None or recipe or constants or call.states or call.form):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
@@ -171,15 +218,22 @@ def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFram
 
     def models() -> pd.DataFrame:
         folder = begun_or_shipped(data)
-        held = {name: _with(store.load(name, folder), incoming.get(name), name) for name in ("models", "runs")}
+        held = {
+            name: _with(store.load(name, folder), incoming.get(name), name)
+            for name in ("models", "runs")
+        }
         return facts_by_id(held["models"], held["runs"])
 
     for source in inputs:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
-        using_each = maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
+        using_each = (
+            maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
+        )
         for name, frame in (
-            pair for using in using_each for pair in as_tables(given_rows, table, using, where, hashes, models)
+            pair
+            for using in using_each
+            for pair in as_tables(given_rows, table, using, where, hashes, models)
         ):
             rows = typed(frame, name, where)
             if name in incoming:
@@ -194,9 +248,14 @@ def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
     single = isinstance(inputs, (*KINDS, Mapping)) or not isinstance(inputs, Iterable)
     sources = [inputs] if single else list(cast(Iterable[Source], inputs))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
-        got, allowed = repr(wrong[0])[:60], "paths of files, DataFrames, Arrow tables, or dicts of columns"
+        got = repr(wrong[0])[:60]
+        allowed = "paths of files, DataFrames, Arrow tables, or dicts of columns"
         raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
-    records = [each for each in sources if isinstance(each, Mapping) and not any(map(is_list_like, each.values()))]
+    records = [
+        each
+        for each in sources
+        if isinstance(each, Mapping) and not any(map(is_list_like, each.values()))
+    ]
     if records and len(records) == len(sources):
         return [pd.DataFrame(records, dtype=object)]
     return sources
@@ -204,20 +263,31 @@ def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
 
 def _are_records(sources: Any, inputs: Sequence[Source]) -> bool:
     """Whether the one input was made of several dicts."""
-    return isinstance(inputs[0], pd.DataFrame) and not any(each is inputs[0] for each in (sources, *_items(sources)))
+    return isinstance(inputs[0], pd.DataFrame) and not any(
+        each is inputs[0] for each in (sources, *_items(sources))
+    )
 
 
 def _items(sources: Any) -> Sequence[Any]:
     return sources if isinstance(sources, (list, tuple)) else ()
 
 
-def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_run: bool) -> list[Joined]:
-    about = {run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()}
+def _join_all(
+    incoming: Tables, folder: Path, replace: bool, accept: bool, dry_run: bool
+) -> list[Joined]:
+    about = {
+        run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()
+    }
     existing = {
-        name: store.load(name, folder, runs=about if name in MEASURES else None, private=name in incoming)
+        name: store.load(
+            name, folder, runs=about if name in MEASURES else None, private=name in incoming
+        )
         for name in dict.fromkeys(["models", "prompts", "runs", *incoming])
     }
-    after = {name: _with(existing[name], incoming.get(name), name) for name in ("models", "prompts", "runs")}
+    after = {
+        name: _with(existing[name], incoming.get(name), name)
+        for name in ("models", "prompts", "runs")
+    }
     if "runs" in incoming:
         check_run_ids(incoming["runs"])
         store.check_prompts(incoming["runs"], after["prompts"])
@@ -229,7 +299,9 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
         incoming = {**incoming, "models": _with_facts(incoming["models"], existing["models"])}
     if "prompts" in incoming:
         incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
-        texts, existing["prompts"] = _private_texts(incoming["prompts"], existing["prompts"], folder)
+        texts, existing["prompts"] = _private_texts(
+            incoming["prompts"], existing["prompts"], folder
+        )
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if not accept:
         fresh = {name: _both(plan.added, plan.replaced) for name, plan in plans.items()}
@@ -238,19 +310,41 @@ def _join_all(incoming: Tables, folder: Path, replace: bool, accept: bool, dry_r
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
         check_identities(_of_the_same_models(incoming, existing, after, about, folder))
-    contents = {name: {} if dry_run else _contents(name, folder, plan) for name, plan in plans.items()}
+    contents = {
+        name: {} if dry_run else _contents(name, folder, plan) for name, plan in plans.items()
+    }
     if not dry_run:
-        write_all(folder, {path: content for each in (texts, *contents.values()) for path, content in each.items()})
-    models = [each for name, plan in plans.items() if name == "models" for each in (plan.added, plan.replaced)]
+        write_all(
+            folder,
+            {
+                path: content
+                for each in (texts, *contents.values())
+                for path, content in each.items()
+            },
+        )
+    models = [
+        each
+        for name, plan in plans.items()
+        if name == "models"
+        for each in (plan.added, plan.replaced)
+    ]
     unstated = {"models": asked_for(pd.concat(models), folder)} if models else {}
     return [
-        Joined(name, len(plan.added), plan.unchanged, len(plan.replaced), tuple(contents[name]), unstated.get(name, ""))
+        Joined(
+            name,
+            len(plan.added),
+            plan.unchanged,
+            len(plan.replaced),
+            tuple(contents[name]),
+            unstated.get(name, ""),
+        )
         for name, plan in plans.items()
     ]
 
 
 def asked_for(models: pd.DataFrame, data: object = None) -> str:
-    """What some models do not state of `READ`, and the line that states it; empty where all is stated."""
+    """What some models do not state of `READ`, and the line that states it; empty where all is
+    stated."""
     empty = {name: models[name].isna() | (models[name] == "").fillna(False) for name in READ}
     unstated = pd.DataFrame(empty, index=models.index)
     lacking = [name for name in READ if unstated[name].any()]
@@ -258,7 +352,10 @@ def asked_for(models: pd.DataFrame, data: object = None) -> str:
         return ""
     names = list(dict.fromkeys(models.loc[unstated.any(axis=1), "model_id"]))
     line = command("set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data)
-    return f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them out. {line}"
+    return (
+        f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them "
+        f"out. {line}"
+    )
 
 
 def _of_the_same_models(
@@ -271,7 +368,11 @@ def _of_the_same_models(
     chosen = set(runs["run_id"])
     tables = {**after, "runs": runs}
     for name in MEASURES:
-        held = existing[name] if name in existing and chosen == about else store.load(name, folder, runs=chosen)
+        held = (
+            existing[name]
+            if name in existing and chosen == about
+            else store.load(name, folder, runs=chosen)
+        )
         rows = _with(held, incoming.get(name), name)
         there = rows["run_id"].isin(chosen)
         tables[name] = rows if there.all() else rows[there]
@@ -287,14 +388,23 @@ def _with(held: pd.DataFrame, new: pd.DataFrame | None, name: str) -> pd.DataFra
 
 
 def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
-    """Prompts of which the hash alone is given, with the text of that hash which is there: it is no other value."""
+    """Prompts of which the hash alone is given, with the text of that hash which is there: it is no
+    other value."""
     same = ["prompt_set", "prompt_id", "text_sha256"]
-    texts = new[same].merge(old[[*same, "text"]], on=same, how="left")["text"].fillna("").set_axis(new.index)
+    texts = (
+        new[same]
+        .merge(old[[*same, "text"]], on=same, how="left")["text"]
+        .fillna("")
+        .set_axis(new.index)
+    )
     return new.assign(text=new["text"].where(new["text"] != "", texts))
 
 
-def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[dict[Path, bytes], pd.DataFrame]:
-    """Texts of prompts of which the tables have the hash alone: the file that holds them, and the old rows with them.
+def _private_texts(
+    new: pd.DataFrame, old: pd.DataFrame, folder: Path
+) -> tuple[dict[Path, bytes], pd.DataFrame]:
+    """Texts of prompts of which the tables have the hash alone: the file that holds them, and the
+    old rows with them.
 
     They are other people's: what stands in `private/` is read, and never exported.
     """
@@ -306,30 +416,44 @@ def _private_texts(new: pd.DataFrame, old: pd.DataFrame, folder: Path) -> tuple[
     before = [store.read_typed(path, "prompts")] if path.is_file() else []
     written = {path: store.to_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
     by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
-    return written, old.assign(text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna("")))
+    return written, old.assign(
+        text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna(""))
+    )
 
 
 def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
-    """Models with facts that new rows do not state as those that are there: what is not stated is no other value."""
-    stored, rows = old.set_index(key("models")), new.set_index(key("models"))
+    """Models with facts that new rows do not state as those that are there: what is not stated is
+    no other value."""
+    stored = old.set_index(key("models"))
+    rows = new.set_index(key("models"))
     if stored.index.intersection(rows.index).empty:
         return new
     stored = stored.reindex(rows.index)
     stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
-    filled_in = {label: rows[label].where(stated[label] | stored[label].isna(), stored[label]) for label in rows}
+    filled_in = {
+        label: rows[label].where(stated[label] | stored[label].isna(), stored[label])
+        for label in rows
+    }
     return store.validate(rows.assign(**filled_in).reset_index(), "models")
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
     rank = ranks(pd.concat([old[label], new[label]]) for label in key(name))
     at = places(rank[len(old) :], rank[: len(old)])
-    mine, theirs = new[at >= 0], old.take(at[at >= 0])
+    mine = new[at >= 0]
+    theirs = old.take(at[at >= 0])
     if mine.empty:
         return Plan(new, mine, 0)
-    compared = [label for label in new if label not in key(name) and not (name == "runs" and label in RECORDED)]
+    compared = [
+        label
+        for label in new
+        if label not in key(name) and not (name == "runs" and label in RECORDED)
+    ]
     differs = np.zeros(len(mine), dtype=np.bool_)
     for label in compared:
-        differs |= _differs(mine[label].reset_index(drop=True), theirs[label].reset_index(drop=True))
+        differs |= _differs(
+            mine[label].reset_index(drop=True), theirs[label].reset_index(drop=True)
+        )
     if differs.any() and not replace:
         here, there = (rows[differs].set_index(key(name))[compared] for rows in (mine, theirs))
         raise DataError(
@@ -355,7 +479,10 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
         gaps = (mine != theirs).drop(columns=numbers).astype(float)
     label = gaps.max().idxmax()
     row = gaps[label].idxmax()
-    named = ", ".join(f"{k} {v}" for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True))
+    named = ", ".join(
+        f"{k} {v}"
+        for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True)
+    )
     return (
         f"table {name} already has {len(mine)} of these rows with other values; "
         f"the largest difference is in {label} at {named}: "
@@ -368,17 +495,25 @@ def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     changed, fresh = _replaced(name, folder, plan.replaced)
     new = _both(plan.added, fresh)
     number, paths = _places(new, name, folder)
-    changed |= {path: store.read_typed(path, name) for path in paths if path not in changed and path.is_file()}
+    changed |= {
+        path: store.read_typed(path, name)
+        for path in paths
+        if path not in changed and path.is_file()
+    }
     files = {path: number for number, path in enumerate(dict.fromkeys([*changed, *paths]))}
-    held, of_path = store.FilesOfRows.of(changed, name), np.array([files[path] for path in paths], dtype=np.int64)
+    held = store.FilesOfRows.of(changed, name)
+    of_path = np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
     return store.to_csv_files(
         store.FilesOfRows(rows, np.concatenate([held.number, of_path[number]]), tuple(files)), name
     )
 
 
-def _replaced(name: str, folder: Path, new: pd.DataFrame) -> tuple[dict[Path, pd.DataFrame], pd.DataFrame]:
-    """Files with rows that others stand in the place of, with these; and the rows whose old ones are in no file."""
+def _replaced(
+    name: str, folder: Path, new: pd.DataFrame
+) -> tuple[dict[Path, pd.DataFrame], pd.DataFrame]:
+    """Files with rows that others stand in the place of, with these; and the rows whose old ones
+    are in no file."""
     changed: dict[Path, pd.DataFrame] = {}
     fresh = new.set_index(key(name))
     if len(fresh):
@@ -395,7 +530,8 @@ def _replaced(name: str, folder: Path, new: pd.DataFrame) -> tuple[dict[Path, pd
 
 
 def _places(rows: pd.DataFrame, name: str, folder: Path) -> tuple[NDArray[np.int64], list[Path]]:
-    """The number of each row's file, and the files by number: of rows of runs one each, in order of their names."""
+    """The number of each row's file, and the files by number: of rows of runs one each, in order of
+    their names."""
     if "run_id" not in rows:
         return np.zeros(len(rows), dtype=np.int64), [folder / f"{name}.csv"] * bool(len(rows))
     number, runs = pd.factorize(rows["run_id"], sort=True)
@@ -409,7 +545,11 @@ def _both(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
 
 def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
     for path in (layer / "published" / f"{name}.csv" for layer in layers(folder)):
-        here = store.read_typed(path, name).set_index(key(name)).index.intersection(replaced) if path.is_file() else ()
+        here = (
+            store.read_typed(path, name).set_index(key(name)).index.intersection(replaced)
+            if path.is_file()
+            else ()
+        )
         if len(here):
             raise DataError(
                 "these rows are figures of the study and cannot be replaced",
@@ -435,16 +575,25 @@ def as_tables(
     hashes: Callable[[], dict[str, str]],
     models: Callable[[], pd.DataFrame] | None = None,
 ) -> list[tuple[str, pd.DataFrame]]:
-    """Rows under our columns by table: those that a mapping makes of them, and of the runs whose columns they carry.
+    """Rows under our columns by table: those that a mapping makes of them, and of the runs whose
+    columns they carry.
 
     hashes: gives `prompt_sha` of every prompt set. models: gives what `facts_by_id` does.
     """
     name = using.table if using is not None else table or _table_of(frame, where)
     if name not in TABLES or name in REFUSED:
         allowed = ", ".join(label for label in TABLES if label not in REFUSED)
-        raise UsageError(REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed)
-    made = mapped(frame, using, where, models) if using else {name: filled(frame, name) if table else frame}
-    return [pair for each, rows in made.items() for pair in _with_its_runs(rows, each, where, hashes)]
+        raise UsageError(
+            REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed
+        )
+    made = (
+        mapped(frame, using, where, models)
+        if using
+        else {name: filled(frame, name) if table else frame}
+    )
+    return [
+        pair for each, rows in made.items() for pair in _with_its_runs(rows, each, where, hashes)
+    ]
 
 
 def _with_its_runs(
@@ -452,7 +601,9 @@ def _with_its_runs(
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows of one table, and before them those of the runs whose columns they carry."""
     rows = with_added(with_hashes(rows) if name == "prompts" else rows, name)
-    rows, runs = with_runs(rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None)
+    rows, runs = with_runs(
+        rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None
+    )
     _check_columns(rows, name, where)
     return [*([("runs", runs)] if runs is not None else []), (name, rows)]
 
@@ -464,15 +615,23 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
             f"rows of table {name} do not say to which run they belong",
             where=where,
             got="model_id without source",
-            next_step="add source, as a column or under [constants] of a mapping: run_id then follows from both",
-            remedy=Remedy(when="add source, from which run_id follows", mapping={"constants": {"source": "mine"}}),
+            next_step="add source, as a column or under [constants] of a mapping: run_id then "
+            "follows from both",
+            remedy=Remedy(
+                when="add source, from which run_id follows",
+                mapping={"constants": {"source": "mine"}},
+            ),
         )
     if lacking or unknown:
-        got = [f"without {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(unknown)}"] * bool(unknown)
+        got = [f"without {', '.join(lacking)}"] * bool(lacking) + [
+            f"unknown {', '.join(unknown)}"
+        ] * bool(unknown)
         step = f"{MAP.format(name)}, or that it is the same in every row, under [constants]"
         if unknown:
             step = did_you_mean(unknown[0], lacking, MAP.format(name))
-        means = Remedy(when="if these are means over prompts", mapping={"constants": {"prompt_id": ""}})
+        means = Remedy(
+            when="if these are means over prompts", mapping={"constants": {"prompt_id": ""}}
+        )
         raise UsageError(
             f"columns are not those of table {name}",
             where=where,
@@ -482,21 +641,30 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         )
 
 
-def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[ColumnMap | None]:
-    """How rows without a mapping are read: as a table that has exactly these columns, or by our own names in them.
+def maps_by_name(
+    frame: pd.DataFrame, where: str, data: str | Path | None
+) -> list[ColumnMap | None]:
+    """How rows without a mapping are read: as a table that has exactly these columns, or by our own
+    names in them.
 
-    Of rows under our names columns that may be empty may be left out, and gains may stand next to facts. Raises
-    UsageError for other names, with a mapping filled in as far as their columns say.
+    Of rows under our names columns that may be empty may be left out, and gains may stand next to
+    facts. Raises UsageError for other names, with a mapping filled in as far as their columns
+    say.
     """
     names = [str(name) for name in frame.columns]
     if _exact(frame):
         return [None]
-    ours = [name for name in names if is_gain(name) or any(name in columns_of_rows(table) for table in TABLES)]
+    ours = [
+        name
+        for name in names
+        if is_gain(name) or any(name in columns_of_rows(table) for table in TABLES)
+    ]
     if len(ours) == len(names):
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
     if len(ours) < len(names) / 2 and (line := suggested(frame, where, data)):
-        what, step = "its columns are not ours", f"{line}\n# {doubts_of(frame)}".removesuffix("\n# ")
+        what = "its columns are not ours"
+        step = f"{line}\n# {doubts_of(frame)}".removesuffix("\n# ")
         raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
 
@@ -504,7 +672,11 @@ def maps_by_name(frame: pd.DataFrame, where: str, data: str | Path | None) -> li
 def _exact(frame: pd.DataFrame) -> list[str]:
     """Tables that have exactly these columns."""
     columns = set(frame)
-    return [name for name in TABLES if set(dtypes(name)) - set(absent(name)) <= columns <= set(dtypes(name))]
+    return [
+        name
+        for name in TABLES
+        if set(dtypes(name)) - set(absent(name)) <= columns <= set(dtypes(name))
+    ]
 
 
 def _table_of(frame: pd.DataFrame, where: object) -> str:
@@ -514,7 +686,10 @@ def _table_of(frame: pd.DataFrame, where: object) -> str:
         return exact[0]
     nearest = min(
         (name for name in TABLES if name not in REFUSED),
-        key=lambda name: (len(columns - set(columns_of_rows(name))), len(set(dtypes(name)) - columns)),
+        key=lambda name: (
+            len(columns - set(columns_of_rows(name))),
+            len(set(dtypes(name)) - columns),
+        ),
     )
     lacking = difference([*frame, *absent(nearest)], dtypes(nearest))[0]
     unknown = difference(frame, columns_of_rows(nearest))[1]
@@ -522,8 +697,11 @@ def _table_of(frame: pd.DataFrame, where: object) -> str:
     raise UsageError(
         "its columns do not match any table",
         where=where,
-        got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown {', '.join(unknown) or 'none'}",
-        next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest)) if unknown else MAP.format(nearest),
+        got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown "
+        f"{', '.join(unknown) or 'none'}",
+        next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest))
+        if unknown
+        else MAP.format(nearest),
     )
 
 
@@ -531,22 +709,35 @@ MODEL = ["model_id", "revision"]
 
 
 def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False) -> dict[str, int]:
-    """Rows removed from a user's folder, by table: the runs of a source, their rows, and models whose facts it states.
+    """Rows removed from a user's folder, by table: the runs of a source, their rows, and models
+    whose facts it states.
 
-    A model stays while a run of another source is of it; prompts stay. Rows of runs go before the runs, so that what is
-    interrupted is finished by the same call.
+    A model stays while a run of another source is of it; prompts stay. Rows of runs go before the
+    runs, so that what is interrupted is finished by the same call.
 
-    Raises UsageError where the folder has no tables yet or no rows of this source, DataError where a file cannot be
-    removed.
+    Raises UsageError where the folder has no tables yet or no rows of this source, DataError where
+    a file cannot be removed.
     """
     folder = data_folder(own_folder(data))
     with only_writer(folder):
         held = {
-            name: {path: store.read_typed(path, name) for path in own_files(name, folder) if not is_archive(path)}
+            name: {
+                path: store.read_typed(path, name)
+                for path in own_files(name, folder)
+                if not is_archive(path)
+            }
             for name in ("runs", "models", *(schema.name for schema in OF_RUNS))
         }
-        runs = pd.concat(held["runs"].values()) if held["runs"] else pd.DataFrame(columns=["run_id", "source", *MODEL])
-        models = pd.concat(held["models"].values()) if held["models"] else pd.DataFrame(columns=["source", *MODEL])
+        runs = (
+            pd.concat(held["runs"].values())
+            if held["runs"]
+            else pd.DataFrame(columns=["run_id", "source", *MODEL])
+        )
+        models = (
+            pd.concat(held["models"].values())
+            if held["models"]
+            else pd.DataFrame(columns=["source", *MODEL])
+        )
         sources = {*runs["source"], *models["source"]} - {""}
         if source not in sources:
             meant = nearest(source, sources) or next(iter(sorted(sources)), "SOURCE")
@@ -560,13 +751,16 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         for name in (*(schema.name for schema in OF_RUNS), "runs", "models"):
             for path, rows in held[name].items():
                 if name == "models":
-                    goes = (rows["source"] == source) & ~pd.MultiIndex.from_frame(rows[MODEL]).isin(used)
+                    goes = (rows["source"] == source) & ~pd.MultiIndex.from_frame(rows[MODEL]).isin(
+                        used
+                    )
                 else:
                     goes = rows["run_id"].isin(gone)
                 if goes.any():
                     changed.setdefault(name, {})[path] = rows[~goes]
         counts = {
-            name: sum(len(held[name][path]) - len(rows) for path, rows in of.items()) for name, of in changed.items()
+            name: sum(len(held[name][path]) - len(rows) for path, rows in of.items())
+            for name, of in changed.items()
         }
         if not dry_run:
             for name, of in changed.items():
@@ -592,7 +786,8 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
-    """Record in a user's folder that runs are of the model with this hash; a run that ships gets a row there.
+    """Record in a user's folder that runs are of the model with this hash; a run that ships gets a
+    row there.
 
     Raises DataError where the folder cannot be written.
     """
@@ -603,9 +798,13 @@ def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
             rows = store.read_typed(path, "runs")
             here = rows["run_id"].isin(left)
             if here.any():
-                changed[path] = rows.assign(confirmed_sha=rows["confirmed_sha"].mask(here, model_sha))
+                changed[path] = rows.assign(
+                    confirmed_sha=rows["confirmed_sha"].mask(here, model_sha)
+                )
                 left -= set(rows.loc[here, "run_id"])
         beneath = store.load("runs", folder)
         for run_id, rows in beneath[beneath["run_id"].isin(left)].groupby("run_id"):
-            changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(confirmed_sha=model_sha)
+            changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(
+                confirmed_sha=model_sha
+            )
         write_all(folder, store.to_csv_files(store.FilesOfRows.of(changed, "runs"), "runs"))

@@ -1,8 +1,10 @@
-"""Labels of models, labs, prompts and groups: when two are the same, and a question where only their spelling differs.
+"""Labels of models, labs, prompts and groups: when two are the same, and a question where only
+their spelling differs.
 
-A file or a merge makes 4.0 of 4, and spreadsheets are full of "Alpha ", "alpha" and no-break spaces. A number is the
-label of its whole value. Texts are kept as they are; two of them that are one text after NFKC, without spaces at the
-ends and in small letters, are asked about, since as labels they would be two.
+A file or a merge makes 4.0 of 4, and spreadsheets are full of "Alpha ", "alpha" and no-break
+spaces. A number is the label of its whole value. Texts are kept as they are; two of them that are
+one text after NFKC, without spaces at the ends and in small letters, are asked about, since as
+labels they would be two.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ def label(value: Any) -> str:
 
 
 def spelling(value: Any) -> str:
-    """What two labels that differ in spelling alone have in common, by which labels are compared."""
+    """What two labels that differ in spelling alone have in common, by which labels are
+    compared."""
     text = _plain(label(value)).casefold()
     return number[1] if (number := WHOLE.fullmatch(text)) else text
 
@@ -54,7 +57,8 @@ def as_labels(values: pd.Series) -> pd.Series:
 
 
 def spelt_apart(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any, Any]:
-    """Labels among values whose spelling alone differs from one of `others`, or from a more frequent one of themselves.
+    """Labels among values whose spelling alone differs from one of `others`, or from a more
+    frequent one of themselves.
 
     Each with that one, as both are in their columns.
     """
@@ -68,13 +72,20 @@ def spelt_apart(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any, 
     return {counted[text][1]: value for text, value in first.items() if label(value) != text}
 
 
-def apart_within(rows: pd.DataFrame, held: pd.DataFrame | None, label: str, within: str = "") -> dict[str, str]:
-    """As `spelt_apart` of a column of texts, within each value of another column if one is named; empty is none."""
+def apart_within(
+    rows: pd.DataFrame, held: pd.DataFrame | None, label: str, within: str = ""
+) -> dict[str, str]:
+    """As `spelt_apart` of a column of texts, within each value of another column if one is named;
+    empty is none."""
     columns = [*([within] if within else []), label]
-    new, old = (each[columns].drop_duplicates() for each in (rows, rows[:0] if held is None else held))
+    new, old = (
+        each[columns].drop_duplicates() for each in (rows, rows[:0] if held is None else held)
+    )
     new, old = (each.loc[each[label] != ""] for each in (new, old))
     both = pd.concat([old, new]).drop_duplicates()
-    same = both.assign(spelling=both[label].map(spelling)).duplicated([*columns[:-1], "spelling"], keep=False)
+    same = both.assign(spelling=both[label].map(spelling)).duplicated(
+        [*columns[:-1], "spelling"], keep=False
+    )
     odd = both[same]
     apart: dict[str, str] = {}
     for _, group in odd.groupby(within) if within else [("", odd)]:
@@ -86,22 +97,31 @@ def apart_within(rows: pd.DataFrame, held: pd.DataFrame | None, label: str, with
 def check_spelling(
     columns: Mapping[str, tuple[Iterable[Any], Iterable[Any]]], table: str = "df", step: str = ""
 ) -> None:
-    """UsageError where labels of a column differ in spelling alone, from one another or from those known before.
+    """UsageError where labels of a column differ in spelling alone, from one another or from those
+    known before.
 
-    columns: values and known labels by name of the column. table: what the rows are called; the next step is the call
-    that is being made with one spelling of each, or `step` with these rows for {}.
+    columns: values and known labels by name of the column. table: what the rows are called; the
+    next step is the call that is being made with one spelling of each, or `step` with these rows
+    for {}.
     """
-    renamed = {name: apart for name, (values, others) in columns.items() if (apart := spelt_apart(values, others))}
+    renamed = {
+        name: apart
+        for name, (values, others) in columns.items()
+        if (apart := spelt_apart(values, others))
+    }
     if not renamed:
         return
-    pairs = [f"{each!r} and {meant!r}" for apart in renamed.values() for each, meant in apart.items()]
+    pairs = [
+        f"{each!r} and {meant!r}" for apart in renamed.values() for each, meant in apart.items()
+    ]
     rows = Code(f"{table}.replace({written(renamed)})")
     raise UsageError(
         "labels that differ in spelling alone would count as several",
         where=", ".join(renamed),
         got="; ".join(pairs[:3]) + f" and {len(pairs) - 3} more" * (len(pairs) > 3),
         allowed="one spelling of each",
-        next_step=f"if they are the same: {step.format(rows.text) if step else again(rows) or rows.text}",
+        next_step=f"if they are the same: "
+        f"{step.format(rows.text) if step else again(rows) or rows.text}",
     )
 
 

@@ -1,8 +1,9 @@
-"""From other people's columns to ours: rows renamed, converted and filled in under a mapping, and the runs they are of.
+"""From other people's columns to ours: rows renamed, converted and filled in under a mapping, and
+the runs they are of.
 
-What a mapping says: `column_map.py`. Where rows of a table that belongs to runs carry no `run_id`, but `model_id` and
-`source`, their runs are made from the columns of `runs` that they carry. Hashes of texts and prompt sets are filled in
-where they are empty.
+What a mapping says: `column_map.py`. Where rows of a table that belongs to runs carry no `run_id`,
+but `model_id` and `source`, their runs are made from the columns of `runs` that they carry. Hashes
+of texts and prompt sets are filled in where they are empty.
 """
 
 from __future__ import annotations
@@ -47,15 +48,19 @@ ROUNDING = 1e-9
 
 
 def mapped(
-    frame: pd.DataFrame, using: ColumnMap, where: object, models: Callable[[], pd.DataFrame] | None = None
+    frame: pd.DataFrame,
+    using: ColumnMap,
+    where: object,
+    models: Callable[[], pd.DataFrame] | None = None,
 ) -> dict[str, pd.DataFrame]:
-    """Rows under our names by table, converted, with constants, and with empty columns where a column may be empty.
+    """Rows under our names by table, converted, with constants, and with empty columns where a
+    column may be empty.
 
-    Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives `n_layers`,
-    `norm_place` and `norm_kind` by `model_id` and by `run_id`.
+    Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives
+    `n_layers`, `norm_place` and `norm_kind` by `model_id` and by `run_id`.
 
-    Raises UsageError where a column that is named is not there, two become one, or one is neither named nor ignored;
-    DataError where a value to be converted is not a number.
+    Raises UsageError where a column that is named is not there, two become one, or one is neither
+    named nor ignored; DataError where a value to be converted is not a number.
     """
     using = settled(using, frame)
     frame = _long(_only(frame, using), using, where)
@@ -69,8 +74,11 @@ def mapped(
 
 
 def _facts_of(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd.DataFrame:
-    """Facts of the model of each row, which a column or a constant names; missing where none does."""
-    whose = next((using.constants[name] for name in ("model_id", "run_id") if name in using.constants), None)
+    """Facts of the model of each row, which a column or a constant names; missing where none
+    does."""
+    whose = next(
+        (using.constants[name] for name in ("model_id", "run_id") if name in using.constants), None
+    )
     for theirs, ours in {**{str(name): str(name) for name in frame}, **using.columns}.items():
         if ours in ("model_id", "run_id") and theirs in frame:
             whose = as_text(frame[theirs]).to_numpy()
@@ -78,7 +86,8 @@ def _facts_of(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd
 
 
 def _normed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Rows of `summaries` from those of the last block as normed states give it, which at other tokens have no name."""
+    """Rows of `summaries` from those of the last block as normed states give it, which at other
+    tokens have no name."""
     rows = rows[rows["position"].isin(OF_ONE_TOKEN)]
     ours = [name for name in columns_of_rows("summaries") if name in rows]
     made = filled(rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"]), "summaries")
@@ -93,32 +102,49 @@ def _under_our_names(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd
             raise _missing(name, meant, frame, using, where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
-    if unnamed := [str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore]:
+    if unnamed := [
+        str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore
+    ]:
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,
             got=some_of(unnamed, unnamed[0]),
             next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
-            remedy=Remedy(when="name them under columns, or leave them out", mapping={"ignore": unnamed}),
+            remedy=Remedy(
+                when="name them under columns, or leave them out", mapping={"ignore": unnamed}
+            ),
         )
     renamed = renamed.drop(columns=spare)
-    if twice := set(renamed.columns[renamed.columns.duplicated()]) | (set(using.constants) & set(renamed.columns)):
-        raise UsageError("one of our columns is filled twice", where=where, got=", ".join(sorted(twice)))
+    if twice := set(renamed.columns[renamed.columns.duplicated()]) | (
+        set(using.constants) & set(renamed.columns)
+    ):
+        raise UsageError(
+            "one of our columns is filled twice", where=where, got=", ".join(sorted(twice))
+        )
     for name, factor in using.factors.items():
-        renamed[name] = _scaled(renamed[name], factor, ours[name], where) if name in renamed else None
+        renamed[name] = (
+            _scaled(renamed[name], factor, ours[name], where) if name in renamed else None
+        )
     _check_unit(renamed, using, where)
     return filled(renamed.assign(**using.constants), using.table)
 
 
-def _missing(name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where: object) -> UsageError:
-    """The error for a column that is not there: a pattern of columns, one nearly of that name, or one to be named."""
+def _missing(
+    name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where: object
+) -> UsageError:
+    """The error for a column that is not there: a pattern of columns, one nearly of that name, or
+    one to be named."""
     near = nearest(name, [each for each in map(str, frame) if each not in using.columns])
     if pattern := re.fullmatch(r"(.*)(?:\*|\{.*\})(.*)", name):
         step = "columns that hold a layer each stand under wide"
         wide = {"columns": f"{pattern[1]}*{pattern[2]}", "name": "layer", "value": meant}
         change: dict[str, Any] = {"columns": {name: None}, "wide": wide}
     else:
-        step = f"did you mean {near}?" if near else f"with the name of your column of {meant} for COLUMN"
+        step = (
+            f"did you mean {near}?"
+            if near
+            else f"with the name of your column of {meant} for COLUMN"
+        )
         change = {"columns": {name: None, near or "COLUMN": meant}}
     return UsageError(
         "a column that the mapping names is missing",
@@ -131,13 +157,18 @@ def _missing(name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where
 
 
 def _check_unit(frame: pd.DataFrame, using: ColumnMap, where: object) -> None:
-    """Raise UsageError for parameters that are no whole numbers, as where they are counted in millions."""
+    """Raise UsageError for parameters that are no whole numbers, as where they are counted in
+    millions."""
     if using.table != "models" or "n_params" not in frame or "n_params" in using.factors:
         return
     values = numbers_of(frame["n_params"])[0].astype("float64").dropna()
     if len(values) and (values % 1 > 0).any() and values.max() < MILLION:
-        step = "give the unit: 'factors': {'n_params': 1_000_000} in the mapping, n_params = 1_000_000 under [factors]"
-        what, allowed = "parameters are counted one by one", "whole numbers"
+        step = (
+            "give the unit: 'factors': {'n_params': 1_000_000} in the mapping, n_params = "
+            "1_000_000 under [factors]"
+        )
+        what = "parameters are counted one by one"
+        allowed = "whole numbers"
         remedy = Remedy(when="if they are in millions", mapping={"factors": {"n_params": MILLION}})
         got = f"n_params {values.iloc[0]:g}"
         raise UsageError(what, where=where, got=got, allowed=allowed, next_step=step, remedy=remedy)
@@ -147,12 +178,18 @@ def _spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:
     """Columns that do not say whose norms they stand by."""
     if using.ignore != OTHERS:
         return [name for name in using.ignore if name in frame]
-    used = {*using.columns, *columns_of_rows(using.table), using.norms.get("state"), using.norms.get("norm")}
+    used = {
+        *using.columns,
+        *columns_of_rows(using.table),
+        using.norms.get("state"),
+        using.norms.get("norm"),
+    }
     return [name for name in frame if name not in used]
 
 
 def _only(frame: pd.DataFrame, using: ColumnMap) -> pd.DataFrame:
-    """The rows that a recipe is about: those whose column, where they have it, is as `only` says."""
+    """The rows that a recipe is about: those whose column, where they have it, is as `only`
+    says."""
     for name, pattern in using.only.items():
         column = using.norms.get(name, name)
         if column in frame:
@@ -167,33 +204,47 @@ def _long(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
     """
     if not using.wide:
         return frame
-    stated, name, value = using.wide["columns"], using.wide["name"], using.wide["value"]
+    stated = using.wide["columns"]
+    name = using.wide["name"]
+    value = using.wide["value"]
     if isinstance(stated, Mapping):
         names = {str(column): each for column, each in stated.items() if column in frame}
     else:
         patterns = [stated] if isinstance(stated, str) else list(stated)
-        names = next((fitting for each in patterns if (fitting := _matching(frame, each, using))), {})
+        names = next(
+            (fitting for each in patterns if (fitting := _matching(frame, each, using))), {}
+        )
     if not names:
-        got, step = ", ".join(map(str, frame.columns))[:100], f"columns = {stated!r} under [wide] names them"
+        got = ", ".join(map(str, frame.columns))[:100]
+        step = f"columns = {stated!r} under [wide] names them"
         raise UsageError("no column holds a layer each", where=where, got=got, next_step=step)
     others = [each for each in frame.columns if each not in names]
-    long = frame.astype(object).melt(id_vars=others, value_vars=list(names), var_name=name, value_name=value)
+    long = frame.astype(object).melt(
+        id_vars=others, value_vars=list(names), var_name=name, value_name=value
+    )
     long = long[[not is_missing(cell) for cell in long[value]]]
     return long.assign(**{name: long[name].map(names)}).reset_index(drop=True)
 
 
 def _matching(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, str]:
-    """Columns that a pattern fits, with what its `*` stands for; in a recipe with hooks the column's own name."""
+    """Columns that a pattern fits, with what its `*` stands for; in a recipe with hooks the
+    column's own name."""
     if pattern.count("*") > 1:
         return {str(name): str(name) for name in frame.columns if fnmatchcase(str(name), pattern)}
     before, _, after = (re.escape(part) for part in pattern.partition("*"))
     number = "" if using.wide["name"] in ("layer", "state", using.norms.get("state")) else ".+"
-    matches = {str(name): re.fullmatch(f"{before}({number or '[0-9]+'}){after}", str(name)) for name in frame.columns}
-    return {name: match[1] for name, match in matches.items() if match and name not in using.columns}
+    matches = {
+        str(name): re.fullmatch(f"{before}({number or '[0-9]+'}){after}", str(name))
+        for name in frame.columns
+    }
+    return {
+        name: match[1] for name, match in matches.items() if match and name not in using.columns
+    }
 
 
 def _scaled(values: pd.Series, factor: float, dtype: str, where: object) -> pd.Series:
-    """Numbers times a factor, whole ones exactly; an empty cell stays empty. Raises DataError for another cell."""
+    """Numbers times a factor, whole ones exactly; an empty cell stays empty. Raises DataError for
+    another cell."""
     numbers, wrong = numbers_of(values)
     for value in wrong:
         what = f"column {values.name} is to be converted but does not hold only numbers"
@@ -209,7 +260,8 @@ def _scaled(values: pd.Series, factor: float, dtype: str, where: object) -> pd.S
 
 
 def _whole_product(value: object, factor: float) -> int | None:
-    """Value times factor, exact in the decimal digits that both are written with; None where it is not whole."""
+    """Value times factor, exact in the decimal digits that both are written with; None where it is
+    not whole."""
     try:
         product = Decimal(str(value).strip()) * Decimal(str(factor))
     except ArithmeticError:
@@ -222,7 +274,9 @@ def _whole_product(value: object, factor: float) -> int | None:
 
 def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or as in `FILLED_WITH`."""
-    empty = {dtype: _empty(frame, dtype) for dtype in set(dtypes(table).values())}  # one for all, which saves memory
+    empty = {
+        dtype: _empty(frame, dtype) for dtype in set(dtypes(table).values())
+    }  # one for all, which saves memory
     spare = {
         name: absent(table).get(name) or FILLED_WITH.get((table, name), empty[column.dtype])
         for name, column in TABLES[table].columns.items()
@@ -239,9 +293,11 @@ def _empty(frame: pd.DataFrame, dtype: str) -> pd.Series:
 def with_runs(
     frame: pd.DataFrame, table: str, hashes: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Rows with the `run_id` of the runs whose columns they carry, and those runs, each as its first row says.
+    """Rows with the `run_id` of the runs whose columns they carry, and those runs, each as its
+    first row says.
 
-    Rows as they are where they carry none. hashes: `prompt_sha` of prompt sets, for rows that name only the set.
+    Rows as they are where they carry none. hashes: `prompt_sha` of prompt sets, for rows that name
+    only the set.
     """
     if "run_id" in frame or "run_id" not in dtypes(table) or not set(TELLING) <= set(frame.columns):
         return frame, None
@@ -261,22 +317,29 @@ def with_runs(
 
 
 def with_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
-    """Rows of prompts whose `text_sha256` is empty though their text is there, with the hash of the text."""
+    """Rows of prompts whose `text_sha256` is empty though their text is there, with the hash of the
+    text."""
     if not {"text", "text_sha256"} <= set(prompts.columns):
         return prompts
-    texts, stated = as_text(prompts["text"]), as_text(prompts["text_sha256"])
+    texts = as_text(prompts["text"])
+    stated = as_text(prompts["text_sha256"])
     made = texts.map(lambda text: hashlib.sha256(text.encode()).hexdigest() if text else "")
     return prompts.assign(text_sha256=stated.where(stated != "", made))
 
 
 def hashes_of_sets(prompts: pd.DataFrame) -> dict[str, str]:
-    """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is known."""
+    """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is
+    known."""
     sets = prompts.groupby("prompt_set")
-    return {str(name): prompt_sha(texts) if (texts["text_sha256"] != "").any() else "" for name, texts in sets}
+    return {
+        str(name): prompt_sha(texts) if (texts["text_sha256"] != "").any() else ""
+        for name, texts in sets
+    }
 
 
 FACTS = ("model_id", "heritage", "n_layers", "n_heads", "d_head", "d_model", "n_params")
-"""Columns of models that are looked for under other names; what is called gain is the last block's."""
+"""Columns of models that are looked for under other names; what is called gain is the last
+block's."""
 ROWS = ("model_id", "layer", "prompt_id")
 """Columns of a table with a row a layer that are looked for under other names."""
 PLAIN_GAINS = ("gain", "gains", "growth", "ratio")
@@ -290,7 +353,8 @@ POSITION = "last"
 
 
 def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
-    """The mapping as a file and the line that uses it, or for rows in memory the call; empty where no name is known."""
+    """The mapping as a file and the line that uses it, or for rows in memory the call; empty where
+    no name is known."""
     is_file = bool(Path(where).suffix)
     mapping = _mapping(frame, Path(where).stem if is_file else "mine")
     if not mapping:
@@ -298,7 +362,8 @@ def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
     folder = str(data or "mine")
     if not (is_file and SHELL.get()):
         return call("join", where if is_file else Code("df"), mapping=mapping, data=folder)
-    lines, name = "\n".join(_toml(mapping)), _free("map.toml")
+    lines = "\n".join(_toml(mapping))
+    name = _free("map.toml")
     line = command("join", where, map=name, data=folder)
     return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{line}"
 
@@ -321,8 +386,14 @@ def doubts_of(frame: pd.DataFrame) -> str:
     if "prompt_id" in mapping.get("constants", {}):
         doubts.append("whether they are means over prompts")
     if "norms" in mapping:
-        doubts.append("whether the last norm is of the stream (last: normed, where it is that of hidden_states)")
-    if norm := next((name for name in mapping.get("ignore", ()) if name == fitting("norm", [*map(str, frame)])), ""):
+        doubts.append(
+            "whether the last norm is of the stream (last: normed, where it is that of "
+            "hidden_states)"
+        )
+    if norm := next(
+        (name for name in mapping.get("ignore", ()) if name == fitting("norm", [*map(str, frame)])),
+        "",
+    ):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
         doubts.append(f"the unit of {' and '.join(mapping['factors'])}")
@@ -331,24 +402,37 @@ def doubts_of(frame: pd.DataFrame) -> str:
 
 def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
-    names, wide = [*map(str, frame)], _wide(frame)
+    names = [*map(str, frame)]
+    wide = _wide(frame)
     by_layer = bool(wide) or bool(fitting("layer", names))
     ours = columns_of_rows("layers" if by_layer else "models")
     columns = {name: name for name in names if name in ours or (not by_layer and is_gain(name))}
     columns |= {
-        theirs: column for column in (ROWS if by_layer else FACTS) if (theirs := _theirs(column, names, columns))
+        theirs: column
+        for column in (ROWS if by_layer else FACTS)
+        if (theirs := _theirs(column, names, columns))
     }
     norms: dict[str, str] = {}
     if wide:
-        columns = {theirs: column for theirs, column in columns.items() if column in ("model_id", "prompt_id")}
+        columns = {
+            theirs: column
+            for theirs, column in columns.items()
+            if column in ("model_id", "prompt_id")
+        }
     elif gain := _gain_of(name for name in names if name not in columns):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := fitting("norm", names)):
         norms = {"state": fitting("layer", names), "norm": norm, "last": STREAM}
-        columns = {theirs: column for theirs, column in columns.items() if column != "layer" and theirs != norm}
+        columns = {
+            theirs: column
+            for theirs, column in columns.items()
+            if column != "layer" and theirs != norm
+        }
     if by_layer and not wide and (prompts := _telling_apart(frame, columns, norms)):
         columns[prompts] = "prompt_id"
-    if "model_id" not in columns.values() or (by_layer and not (wide or norms or {*columns.values()} - {*ROWS})):
+    if "model_id" not in columns.values() or (
+        by_layer and not (wide or norms or {*columns.values()} - {*ROWS})
+    ):
         return {}
     used = {*columns, *norms.values()}
     spare = [name for name in names if name not in used and not (wide and _numbered(name, wide))]
@@ -367,18 +451,26 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     return {name: entry for name, entry in mapping.items() if entry}
 
 
-def _telling_apart(frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]) -> str:
-    """The one column that tells rows of a model and block apart; empty where prompts are known or nothing repeats."""
+def _telling_apart(
+    frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]
+) -> str:
+    """The one column that tells rows of a model and block apart; empty where prompts are known or
+    nothing repeats."""
     rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
-    key = [theirs for theirs, ours in columns.items() if ours in ("model_id", "layer")] + [*norms.values()][:1]
+    key = [theirs for theirs, ours in columns.items() if ours in ("model_id", "layer")] + [
+        *norms.values()
+    ][:1]
     if "prompt_id" in columns.values() or not rows.duplicated(key).any():
         return ""
-    apart = [name for name in rows if name not in columns and not rows.duplicated([*key, name]).any()]
+    apart = [
+        name for name in rows if name not in columns and not rows.duplicated([*key, name]).any()
+    ]
     return apart[0] if len(apart) == 1 else ""
 
 
 def _gain_of(names: Iterable[str]) -> str:
-    """The column that is called a gain, else the only one with that word in its name; empty where none is."""
+    """The column that is called a gain, else the only one with that word in its name; empty where
+    none is."""
     by_words = {name: {*re.split(r"[\W_]+", name.casefold())} & {*PLAIN_GAINS} for name in names}
     called = [name for name, words in by_words.items() if words]
     plain = [name for name in called if name.casefold() in PLAIN_GAINS]
@@ -387,12 +479,20 @@ def _gain_of(names: Iterable[str]) -> str:
 
 def _theirs(ours: str, names: Sequence[str], taken: Mapping[str, str]) -> str:
     """Their name of one of our columns that none is called as, of those that are not taken."""
-    return "" if ours in taken.values() else fitting(ours, [name for name in names if name not in taken])
+    return (
+        ""
+        if ours in taken.values()
+        else fitting(ours, [name for name in names if name not in taken])
+    )
 
 
 def _wide(frame: pd.DataFrame) -> str:
-    """What stands before the number in columns that are one quantity, a column a layer; empty where there are none."""
-    before = pd.Series([match["before"] for name in map(str, frame) if (match := NUMBERED.fullmatch(name))], dtype=str)
+    """What stands before the number in columns that are one quantity, a column a layer; empty where
+    there are none."""
+    before = pd.Series(
+        [match["before"] for name in map(str, frame) if (match := NUMBERED.fullmatch(name))],
+        dtype=str,
+    )
     counted = before[before != ""].value_counts()
     return str(counted.index[0]) if len(counted) and counted.iloc[0] >= LEAST else ""
 
@@ -403,19 +503,33 @@ def _numbered(name: str, before: str) -> bool:
 
 def _per_cent(columns: Mapping[str, str]) -> dict[str, float]:
     """By what gains are to be multiplied whose column says that it is in per cent."""
-    said = {theirs: {*re.split(r"[\W_]+", theirs.casefold())} & PER_CENT or "%" in theirs for theirs in columns}
-    return {ours: 0.01 for theirs, ours in columns.items() if (ours == "gain_block" or is_gain(ours)) and said[theirs]}
+    said = {
+        theirs: {*re.split(r"[\W_]+", theirs.casefold())} & PER_CENT or "%" in theirs
+        for theirs in columns
+    }
+    return {
+        ours: 0.01
+        for theirs, ours in columns.items()
+        if (ours == "gain_block" or is_gain(ours)) and said[theirs]
+    }
 
 
 def _factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
-    """By what numbers of parameters are to be multiplied, by the ending of their name or their size."""
+    """By what numbers of parameters are to be multiplied, by the ending of their name or their
+    size."""
     theirs = next((name for name, ours in columns.items() if ours == "n_params"), None)
     if theirs is None:
         return {}
     values = numbers_of(frame[theirs])[0].astype("float64").dropna()
-    if theirs.casefold().endswith("_b") or (len(values) and values.max() < 1000 and values.min() < 1):
+    if theirs.casefold().endswith("_b") or (
+        len(values) and values.max() < 1000 and values.min() < 1
+    ):
         return {"n_params": 10**9}
-    return {"n_params": 10**6} if theirs.casefold().endswith("_m") or (len(values) and values.max() < 10**6) else {}
+    return (
+        {"n_params": 10**6}
+        if theirs.casefold().endswith("_m") or (len(values) and values.max() < 10**6)
+        else {}
+    )
 
 
 def _toml(mapping: Mapping[str, Any]) -> Sequence[str]:
@@ -424,7 +538,10 @@ def _toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     lines = [f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}" for name in plain]
     for name, entry in mapping.items():
         if name not in plain:
-            pairs = [f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+            pairs = [
+                f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
+                for key, value in entry.items()
+            ]
             lines += [f"[{name}]", *pairs]
     return lines
 

@@ -1,4 +1,5 @@
-"""One row per model of any set of evidence, with intervals over prompts: what a question about models is put to."""
+"""One row per model of any set of evidence, with intervals over prompts: what a question about
+models is put to."""
 
 from __future__ import annotations
 
@@ -22,9 +23,27 @@ from thermostats.tables.labels import bare
 from thermostats.tables.reading import Selection, of_last_revision
 from thermostats.tables.schemas import GAINS, READ_GAINS, dtypes
 
-SHAPE = ("d_head", "n_kv_heads", "d_ff", "n_params_nonembedding", "norm_kind", "norm_place", "position_scheme")
+SHAPE = (
+    "d_head",
+    "n_kv_heads",
+    "d_ff",
+    "n_params_nonembedding",
+    "norm_kind",
+    "norm_place",
+    "position_scheme",
+)
 """What the files of a model say, and whoever joins one without files."""
-FACTS = ("heritage", "family", "variant", "parent", "seed_of", "year", "quantised", "package", "model_licence")
+FACTS = (
+    "heritage",
+    "family",
+    "variant",
+    "parent",
+    "seed_of",
+    "year",
+    "quantised",
+    "package",
+    "model_licence",
+)
 
 
 ALIASES = {"lab": "heritage"}
@@ -40,32 +59,43 @@ def set_facts(
 ) -> list[Joined]:
     """Set columns of models' rows in the user's folder: those of one revision, or of every one.
 
-    facts: of `FACTS`, and of `SHAPE` for models whose files were not read, by column, or `lab` for `heritage`; a year
-    is a number, an empty text takes a fact away.
+    facts: of `FACTS`, and of `SHAPE` for models whose files were not read, by column, or `lab` for
+    `heritage`; a year is a number, an empty text takes a fact away.
 
-    Raises UsageError for other columns and for models whose rows are not the user's own, DataError for values that the
-    table `models` does not take.
+    Raises UsageError for other columns and for models whose rows are not the user's own, DataError
+    for values that the table `models` does not take.
     """
     facts = {ALIASES.get(name, name): value for name, value in facts.items()}
     if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
         step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
-        raise UsageError("not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step)
+        raise UsageError(
+            "not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step
+        )
     folder = data_folder(own_folder(data))
     rows = own_models(folder)
     names = [models] if isinstance(models, str) else list(models)
-    chosen = rows[rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)]
+    chosen = rows[
+        rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)
+    ]
     for model in sorted(set(names) - set(chosen["model_id"])):
         named = model if revision is None else f"{model}@{revision}"
         step = did_you_mean(model, rows["model_id"], command("ls", "models", own=True, data=folder))
-        raise UsageError("no such model among your own rows", where=folder, got=named, next_step=step)
+        raise UsageError(
+            "no such model among your own rows", where=folder, got=named, next_step=step
+        )
     read = chosen.loc[chosen["source"] == COUNTED, "model_id"]
     if len(read) and (wrong := [name for name in facts if name in SHAPE]):
-        what, step = "the files of this model say so themselves", f"leave {wrong[0]} out"
-        raise UsageError(what, where=read.iloc[0], got=wrong[0], allowed=", ".join(FACTS), next_step=step)
+        what = "the files of this model say so themselves"
+        step = f"leave {wrong[0]} out"
+        raise UsageError(
+            what, where=read.iloc[0], got=wrong[0], allowed=", ".join(FACTS), next_step=step
+        )
     try:
         return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
     except DataError as error:
-        line = command("set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder)
+        line = command(
+            "set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder
+        )
         raise error.ending_in(line) from None
 
 
@@ -81,18 +111,22 @@ def own_ids(folder: Path) -> set[str]:
 
 
 def spelt_otherwise(heritage: str, folder: Path) -> str:
-    """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is one."""
+    """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is
+    one."""
     labs = set(store.load("models", folder)["heritage"]) - {heritage, ""}
     return next((name for name in sorted(labs) if bare(name) == bare(heritage)), "")
 
 
 def check_lab(heritage: str, model: str, folder: Path) -> None:
-    """Raise UsageError for a lab that the tables do not have, while they have one that differs by spelling alone."""
+    """Raise UsageError for a lab that the tables do not have, while they have one that differs by
+    spelling alone."""
     labs = set(store.load("models", folder)["heritage"])
     if heritage and heritage not in labs and (other := spelt_otherwise(heritage, folder)):
         line = command("set", model, f"heritage={heritage}")
         step = f"--lab {shlex.quote(other)}; if it is another lab, leave --lab out, then {line}"
-        raise UsageError("the tables spell this lab otherwise", got=repr(heritage), allowed=other, next_step=step)
+        raise UsageError(
+            "the tables spell this lab otherwise", got=repr(heritage), allowed=other, next_step=step
+        )
 
 
 LEVELS = ("source", "prompt_set", "dtype")
@@ -105,34 +139,40 @@ EXACT = 1e-12
 
 
 def variances(rows: pd.DataFrame) -> dict[str, float]:
-    """Variances of a log measurement between the values of each level and between runs, by name (`run` the last).
+    """Variances of a log measurement between the values of each level and between runs, by name
+    (`run` the last).
 
-    Two measurements r, s of one model differ by E (y_r − y_s)² − e_r² − e_s² = 2 (σ²_run + Σ_k σ²_k 1[k_r ≠ k_s]);
-    the variances are least squares of this over all pairs, none below 0, every model with the same weight: the method
-    of moments of DerSimonian and Laird 1986 (doi:10.1016/0197-2456(86)90046-2), here with several levels.
+    Two measurements r, s of one model differ by E (y_r − y_s)² − e_r² − e_s² = 2 (σ²_run + Σ_k σ²_k
+    1[k_r ≠ k_s]); the variances are least squares of this over all pairs, none below 0, every model
+    with the same weight: the method of moments of DerSimonian and Laird 1986
+    (doi:10.1016/0197-2456(86)90046-2), here with several levels.
 
-    rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where no model was measured
-    twice every variance is 0.
+    rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where
+    no model was measured twice every variance is 0.
     """
-    from scipy import optimize  # noqa: PLC0415 - a second
+    from scipy import optimize  # noqa: PLC0415
 
-    design, seen = [], []
+    design = []
+    seen = []
     for _, measured in rows.groupby("model_id"):
         pairs = list(combinations(measured.to_dict("records"), 2))
         for a, b in pairs:
             weight = len(pairs) ** -0.5
             design.append([weight, *(weight * (a[name] != b[name]) for name in LEVELS)])
             seen.append(weight * ((a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2) / 2)
-    fitted = optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
+    fitted = (
+        optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
+    )
     return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
 
 
 def pooled(rows: pd.DataFrame, components: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by `model_id`.
+    """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by
+    `model_id`.
 
-    V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels in it: one
-    instrument more is worth more than one run more. rows: as for `variances`, whose result stands for `components`
-    where these are not given.
+    V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels
+    in it: one instrument more is worth more than one run more. rows: as for `variances`, whose
+    result stands for `components` where these are not given.
     """
     components = variances(rows) if components is None else components
     estimates = []
@@ -141,27 +181,36 @@ def pooled(rows: pd.DataFrame, components: Mapping[str, float] | None = None) ->
         for name in LEVELS:
             value = measured[name].to_numpy()
             covariance = covariance + components[name] * (value[:, None] == value[None, :])
-        weights = np.linalg.solve(covariance + EXACT * np.eye(len(measured)), np.ones(len(measured)))
+        weights = np.linalg.solve(
+            covariance + EXACT * np.eye(len(measured)), np.ones(len(measured))
+        )
         mean = weights @ measured["y"].to_numpy(np.float64) / weights.sum()
         estimates.append((model, float(mean), float(weights.sum() ** -0.5), len(measured)))
-    return pd.DataFrame(estimates, columns=["model_id", "y", "e", "measurements"]).set_index("model_id")
+    return pd.DataFrame(estimates, columns=["model_id", "y", "e", "measurements"]).set_index(
+        "model_id"
+    )
 
 
 def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
-    """Pairs of measurements of one model whose gains lie apart by more than three errors and 1%, a sentence each.
+    """Pairs of measurements of one model whose gains lie apart by more than three errors and 1%, a
+    sentence each.
 
     features: rows of the table `features`. The error is that over prompts, of both.
     """
     rows = features[features[gain] > 0]
     n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
-    rows = rows.assign(error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64"))
+    rows = rows.assign(
+        error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64")
+    )
     sentences = []
     for (model, _), measured in rows.groupby(["model_id", "revision"]):
         for a, b in combinations(measured.to_dict("records"), 2):
             apart = float(np.log(b[gain] / a[gain]))
             if abs(apart) > max(APART * np.hypot(a["error"], b["error"]), SMALLEST):
                 first, second = (f"{row[gain]:.4g} by {row['source']}" for row in (a, b))
-                sentences.append(f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)")
+                sentences.append(
+                    f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)"
+                )
     return sentences
 
 
@@ -170,7 +219,8 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class SeedNoise:
-    """Seed variance s² = Σ_i (y_i − ȳ_recipe)² / df of log gains y, and the share of Var(y) that is left to causes."""
+    """Seed variance s² = Σ_i (y_i − ȳ_recipe)² / df of log gains y, and the share of Var(y) that is
+    left to causes."""
 
     sd: float
     """s."""
@@ -184,16 +234,19 @@ class SeedNoise:
 
 
 def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
-    """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe has two seeds."""
-    from scipy import stats  # noqa: PLC0415 - a second
+    """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe
+    has two seeds."""
+    from scipy import stats  # noqa: PLC0415
 
     with_gain = rows.dropna(subset=gain)
-    y, recipe = np.log(with_gain[gain].astype("float64")), _recipe(with_gain)
+    y = np.log(with_gain[gain].astype("float64"))
+    recipe = _recipe(with_gain)
     within = (y - y.groupby(recipe).transform("mean"))[recipe.duplicated(keep=False)]
     df = len(within) - recipe[within.index].nunique()
     if not df:
         return None
-    variance, total = float(np.square(within).sum()) / df, float(y.var(ddof=1))
+    variance = float(np.square(within).sum()) / df
+    total = float(y.var(ddof=1))
     limits = stats.f.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], df, recipe.nunique() - 1)
     ceiling, lower, upper = (max(0.0, 1 - float(variance / total / by)) for by in (1.0, *limits))
     return SeedNoise(float(np.sqrt(variance)), df, ceiling, lower, upper)
@@ -203,7 +256,8 @@ def one_a_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per recipe: its first seed, with gains that are geometric means over its seeds."""
     if not (rows["seed_of"] != "").any():
         return rows
-    recipe, gains = _recipe(rows), list(GAINS)
+    recipe = _recipe(rows)
+    gains = list(GAINS)
     means = np.exp(np.log(rows[gains].astype("float64")).groupby(recipe).transform("mean"))
     return rows.assign(**means.where(rows[gains].notna()))[~recipe.duplicated()]
 
@@ -214,7 +268,8 @@ def _recipe(rows: pd.DataFrame) -> pd.Series[str]:
 
 
 SHALLOW = 2
-"""Blocks of a model whose penultimate block is the first, which lifts the embedding: it has no penultimate gain."""
+"""Blocks of a model whose penultimate block is the first, which lifts the embedding: it has no
+penultimate gain."""
 LEFT_OUT = "left out"
 """Name in `DataFrame.attrs` of what says which models are not among the rows, and why."""
 OF_OTHER_RUNS = ("L_star_", "wv_", "wo_")
@@ -228,17 +283,18 @@ def model_rows(
     data: str | Path | None = None,
     incomparable: bool = False,
 ) -> pd.DataFrame:
-    """One row per model with a named gain; a tuned model only where its base has no such gain, seeds together.
+    """One row per model with a named gain; a tuned model only where its base has no such gain,
+    seeds together.
 
-    evidence: a set of evidence by name, with `data`, or the tables under one. Of a model's revisions the last that has
-    the gain counts. Rows without the gain change neither the models nor their gains. Models whose gains are near 1 by
-    construction (`comparable` false) are left out unless `incomparable`; `attrs["left out"]` of the rows says which,
-    and a fit repeats it.
+    evidence: a set of evidence by name, with `data`, or the tables under one. Of a model's
+    revisions the last that has the gain counts. Rows without the gain change neither the models nor
+    their gains. Models whose gains are near 1 by construction (`comparable` false) are left out
+    unless `incomparable`; `attrs["left out"]` of the rows says which, and a fit repeats it.
 
-    Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper` (t interval over
-    prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` = n_(L−1)/n_0. Of several measurements
-    the one with most prompts counts; in the set `pooled` all of them, by `tables.pooling`, the files of a study
-    being one instrument.
+    Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper`
+    (t interval over prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` =
+    n_(L−1)/n_0. Of several measurements the one with most prompts counts; in the set `pooled` all
+    of them, by `tables.pooling`, the files of a study being one instrument.
 
     Raises UsageError for a set of evidence or a gain that does not exist.
     """
@@ -266,15 +322,19 @@ def model_rows(
 
 
 def _keep_last_revision(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
-    """All rows of every model at the last revision at which it has the gain; where it never has, at its last one."""
+    """All rows of every model at the last revision at which it has the gain; where it never has, at
+    its last one."""
     known = rows[gain].notna()
     ever_known = known.groupby(rows["model_id"]).transform("any")
     last = of_last_revision(rows[known | ~ever_known], "model_id")
     return rows.merge(last[["model_id", "revision"]].drop_duplicates())
 
 
-def _estimates(every: pd.DataFrame, evidence: Selection, gain: str) -> tuple[pd.DataFrame, pd.Series]:
-    """One measurement of every model, in the set `pooled` with its gains of all of them; and errors of log gains."""
+def _estimates(
+    every: pd.DataFrame, evidence: Selection, gain: str
+) -> tuple[pd.DataFrame, pd.Series]:
+    """One measurement of every model, in the set `pooled` with its gains of all of them; and errors
+    of log gains."""
     first = one_row_a_model(every[every[gain] > 0]).set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
@@ -285,12 +345,16 @@ def _estimates(every: pd.DataFrame, evidence: Selection, gain: str) -> tuple[pd.
     return first.assign(**gains), estimates[gain]["e"]
 
 
-def _with_intervals(models: pd.DataFrame, error: pd.Series, evidence: Selection, gain: str) -> pd.DataFrame:
-    """Seeds of a model together, with the gain, its t interval over prompts, and growth from block 1 and the input."""
-    from scipy import stats  # noqa: PLC0415 - a second
+def _with_intervals(
+    models: pd.DataFrame, error: pd.Series, evidence: Selection, gain: str
+) -> pd.DataFrame:
+    """Seeds of a model together, with the gain, its t interval over prompts, and growth from block
+    1 and the input."""
+    from scipy import stats  # noqa: PLC0415
 
     first = one_a_recipe(models.reset_index()).set_index("model_id")
-    value, n = first[gain], first["n_prompts"]
+    value = first[gain]
+    n = first["n_prompts"]
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
     layers = evidence.table("layers", position="last")
@@ -306,14 +370,21 @@ def _with_intervals(models: pd.DataFrame, error: pd.Series, evidence: Selection,
 
 
 def one_row_a_model(
-    rows: pd.DataFrame, files: Sequence[str] | None = None, *, first: Sequence[str] = (), ties: Sequence[str] = ()
+    rows: pd.DataFrame,
+    files: Sequence[str] | None = None,
+    *,
+    first: Sequence[str] = (),
+    ties: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """The row of every model from the first of `files`, then with most `n_prompts`, in order of the models' names.
+    """The row of every model from the first of `files`, then with most `n_prompts`, in order of the
+    models' names.
 
-    `first`: true/false columns that come before the number of prompts, true first. `ties`: columns whose smallest value
-    decides between rows of as many prompts; else the first row does.
+    `first`: true/false columns that come before the number of prompts, true first. `ties`: columns
+    whose smallest value decides between rows of as many prompts; else the first row does.
     """
-    preference = 0 if files is None else rows["source"].map({name: i for i, name in enumerate(files)})
+    preference = (
+        0 if files is None else rows["source"].map({name: i for i, name in enumerate(files)})
+    )
     by = ["model_id", "_file", *first, "n_prompts", *ties]
     ascending = [True, True, *(False for _ in first), False, *(True for _ in ties)]
     order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
@@ -321,18 +392,25 @@ def one_row_a_model(
 
 
 def measurements_to_pool(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:
-    """Rows for `tables.pooling` from rows of `features`; the files of a study are one instrument."""
-    return _to_pool(rows.assign(n_prompts=_prompts(rows, evidence, gain)), set(evidence.table("sources")["file"]), gain)
+    """Rows for `tables.pooling` from rows of `features`; the files of a study are one
+    instrument."""
+    return _to_pool(
+        rows.assign(n_prompts=_prompts(rows, evidence, gain)),
+        set(evidence.table("sources")["file"]),
+        gain,
+    )
 
 
 def _prompts(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.Series:
     """Prompts of every measurement: those that it says, else those of its set."""
-    sizes, counted = evidence.table("prompts").groupby("prompt_set").size(), rows[f"{gain}_n"].astype("float64")
+    sizes = evidence.table("prompts").groupby("prompt_set").size()
+    counted = rows[f"{gain}_n"].astype("float64")
     return counted.where(counted > 0, rows["prompt_set"].map(sizes).astype("float64"))
 
 
 def _pooled(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str, pd.DataFrame]:
-    """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are one instrument.
+    """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are
+    one instrument.
 
     Of read gains the one that is wanted.
     """
@@ -342,7 +420,8 @@ def _pooled(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str, pd.Da
 def _to_pool(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
     """Log of a gain and its error, by model and level."""
     measured = rows.assign(source=origin(rows["source"], files))[rows[gain] > 0]
-    y, e = np.log(measured[gain]), _error(measured, gain).fillna(0.0)
+    y = np.log(measured[gain])
+    e = _error(measured, gain).fillna(0.0)
     return measured[["model_id", *LEVELS]].assign(y=y, e=e)
 
 
@@ -357,12 +436,13 @@ RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
 def prompt_rows(
     gain: str = "last_gain", evidence: Selection | str = POOLED, *, data: str | Path | None = None
 ) -> pd.DataFrame:
-    """One row per model and prompt of a named gain (column `value`), on the prompt set that most models share.
+    """One row per model and prompt of a named gain (column `value`), on the prompt set that most
+    models share.
 
-    evidence: a set of evidence by name, with `data`, or the tables under one. Columns besides: run_id, model_id,
-    heritage, family, variant, parent, source, prompt_set, prompt_id, category, entropy (of the next token, where
-    measured). `fit_invariance`, `fit_slopes` and `fit_benchmark` take these rows. Raises UsageError for a gain or a set
-    of evidence that does not exist.
+    evidence: a set of evidence by name, with `data`, or the tables under one. Columns besides:
+    run_id, model_id, heritage, family, variant, parent, source, prompt_set, prompt_id, category,
+    entropy (of the next token, where measured). `fit_invariance`, `fit_slopes` and `fit_benchmark`
+    take these rows. Raises UsageError for a gain or a set of evidence that does not exist.
     """
     if gain not in GAINS:
         raise unknown("no such gain", gain, GAINS)
@@ -372,18 +452,23 @@ def prompt_rows(
     rows = one_prompt_set(with_category(evidence, gain_by_prompt(evidence, gain)))
     models = evidence.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     entropies = evidence.table("outputs")[["run_id", "prompt_id", "entropy"]]
-    rows = rows.merge(models, on="model_id", how="left").merge(entropies, on=["run_id", "prompt_id"], how="left")
+    rows = rows.merge(models, on="model_id", how="left").merge(
+        entropies, on=["run_id", "prompt_id"], how="left"
+    )
     return rows.astype({"value": "float64", "entropy": "float64"})
 
 
 def gain_by_prompt(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
-    """A named gain of `features.GAINS` by run and prompt of the named files: column `value`; averages are left out.
+    """A named gain of `features.GAINS` by run and prompt of the named files: column `value`;
+    averages are left out.
 
-    Without files: of every run of the set of evidence at the last revision at which its model has the gain, a recipe in
-    the place of the lab. Columns besides: run_id, model_id, heritage, family, source, prompt_set, prompt_id.
+    Without files: of every run of the set of evidence at the last revision at which its model has
+    the gain, a recipe in the place of the lab. Columns besides: run_id, model_id, heritage, family,
+    source, prompt_set, prompt_id.
     """
     chosen = {"source": list(sources)} if sources else {}
-    runs, models = tables.table("runs", **chosen), tables.table("models")
+    runs = tables.table("runs", **chosen)
+    models = tables.table("models")
     layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
     values = features.by_prompt(runs, models, layers, summaries)
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
@@ -396,13 +481,25 @@ def gain_by_prompt(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
 def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt of one run a model, on one prompt set; empty where there is none.
 
-    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts, the last of those;
-    of these the models on the prompt set that most of them have, since only one set can be crossed with models.
+    Chosen is the run on the core prompts, as many as the study's, else the one with most prompts,
+    the last of those; of these the models on the prompt set that most of them have, since only one
+    set can be crossed with models.
     """
-    runs = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size().rename("size").reset_index()
-    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(["core", "size"], kind="stable")
+    runs = (
+        rows.groupby(["model_id", "prompt_set", "run_id"], sort=False)
+        .size()
+        .rename("size")
+        .reset_index()
+    )
+    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(
+        ["core", "size"], kind="stable"
+    )
     chosen = runs.drop_duplicates("model_id", keep="last")
-    sets = chosen.groupby("prompt_set").agg(models=("run_id", "size"), core=("core", "first")).sort_index()
+    sets = (
+        chosen.groupby("prompt_set")
+        .agg(models=("run_id", "size"), core=("core", "first"))
+        .sort_index()
+    )
     if len(sets):
         shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
         chosen = chosen[chosen["prompt_set"] == shared]
@@ -410,12 +507,20 @@ def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_category(tables: Selection, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows by prompt with the category of each prompt; prompts that the table does not know are left out."""
+    """Rows by prompt with the category of each prompt; prompts that the table does not know are
+    left out."""
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return rows.merge(prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"])
+    return rows.merge(
+        prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"]
+    )
 
 
-NAMED = ("last_gain", "penultimate_gain", "geometric_gain_to_penultimate", "max_gain_to_penultimate")
+NAMED = (
+    "last_gain",
+    "penultimate_gain",
+    "geometric_gain_to_penultimate",
+    "max_gain_to_penultimate",
+)
 """Gains at the last token that sources are compared on."""
 MEASUREMENT = ["model_id", "from", "prompt_set", "dtype", "position"]
 LEAST = 3
@@ -423,10 +528,12 @@ LEAST = 3
 
 
 def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
-    """One row per set of evidence: models and labs of all its rows, of comparable ones, of those with gains.
+    """One row per set of evidence: models and labs of all its rows, of comparable ones, of those
+    with gains.
 
-    features: rows of the table `features` of decoders at the last token, every set's. A model is comparable where it
-    does not norm the stream itself after each sum; it has gains where one of `GAINS` is known at the last token.
+    features: rows of the table `features` of decoders at the last token, every set's. A model is
+    comparable where it does not norm the stream itself after each sum; it has gains where one of
+    `GAINS` is known at the last token.
     """
     rows = []
     for name, what in SETS.items():
@@ -435,7 +542,10 @@ def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
         last = rows_of_set[rows_of_set[list(GAINS)].notna().any(axis=1)]
         row: dict[str, object] = {"evidence": name}
         for kind, of in (("", rows_of_set), ("comparable_", comparable), ("last_token_", last)):
-            row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
+            row |= {
+                f"{kind}models": of["model_id"].nunique(),
+                f"{kind}labs": of["heritage"].nunique(),
+            }
         rows.append({**row, "what": what})
     return pd.DataFrame(rows)
 
@@ -447,22 +557,33 @@ def measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
 
 
 def gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
-    """Named gains at the last token of models that two sources measured: one row per model, gain and pair.
+    """Named gains at the last token of models that two sources measured: one row per model, gain
+    and pair.
 
-    Columns: model_id, gain; first, second (sources), first_gain, second_gain, first_prompts, second_prompts,
-    first_dtype, second_dtype; log_ratio. Of a source with several runs each is one of the pair; runs of one source are
-    not held against each other.
+    Columns: model_id, gain; first, second (sources), first_gain, second_gain, first_prompts,
+    second_prompts, first_dtype, second_dtype; log_ratio. Of a source with several runs each is one
+    of the pair; runs of one source are not held against each other.
     """
     rows = features.assign(**{"from": origin(features["source"], published)})
     pairs = []
     for gain in NAMED:
         for model, measured in rows.dropna(subset=gain).groupby("model_id"):
-            runs = measured.sort_values(["from", "source", "prompt_set", "dtype"]).to_dict("records")
+            runs = measured.sort_values(["from", "source", "prompt_set", "dtype"]).to_dict(
+                "records"
+            )
             for a, b in combinations(runs, 2):
                 if a["from"] != b["from"]:
-                    row = {"model_id": model, "gain": gain, "log_ratio": float(np.log(b[gain] / a[gain]))}
+                    row = {
+                        "model_id": model,
+                        "gain": gain,
+                        "log_ratio": float(np.log(b[gain] / a[gain])),
+                    }
                     for place, run in (("first", a), ("second", b)):
-                        row |= {place: run["source"], f"{place}_gain": run[gain], f"{place}_dtype": run["dtype"]}
+                        row |= {
+                            place: run["source"],
+                            f"{place}_gain": run[gain],
+                            f"{place}_dtype": run["dtype"],
+                        }
                         row[f"{place}_prompts"] = run[f"{gain}_n"]
                     pairs.append(row)
     return pd.DataFrame(pairs, columns=PAIRS)
@@ -475,24 +596,34 @@ PAIRS = [
 
 
 def profiles(layers: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
-    """Mean over prompts of log G_l by measurement and layer: columns `MEASUREMENT`, layer, log_gain."""
+    """Mean over prompts of log G_l by measurement and layer: columns `MEASUREMENT`, layer,
+    log_gain."""
     rows = layers.dropna(subset="gain_block").merge(
-        runs[["run_id", "model_id", "source", "prompt_set", "dtype"]], on="run_id", suffixes=("_of_row", "")
+        runs[["run_id", "model_id", "source", "prompt_set", "dtype"]],
+        on="run_id",
+        suffixes=("_of_row", ""),
     )
-    rows = rows.assign(log_gain=np.log(rows["gain_block"]), **{"from": origin(rows["source"], published)})
+    rows = rows.assign(
+        log_gain=np.log(rows["gain_block"]), **{"from": origin(rows["source"], published)}
+    )
     return rows.groupby([*MEASUREMENT, "layer"])["log_gain"].mean().reset_index()
 
 
 def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
-    """How far the gains of two sources differ block by block, over the inner blocks (from 2 on) that both have.
+    """How far the gains of two sources differ block by block, over the inner blocks (from 2 on)
+    that both have.
 
-    One row per model and pair of measurements by two sources, or by one on other prompts: model_id; first and second
-    with their positions and prompt sets; blocks; r (Pearson) of the log gains; mean and sd of d; largest |d|.
+    One row per model and pair of measurements by two sources, or by one on other prompts: model_id;
+    first and second with their positions and prompt sets; blocks; r (Pearson) of the log gains;
+    mean and sd of d; largest |d|.
     """
     inner = profiles[profiles["layer"] >= 2]
     pairs = []
     for model, measured in inner.groupby("model_id"):
-        lines = {name: rows.set_index("layer")["log_gain"] for name, rows in measured.groupby(MEASUREMENT[1:])}
+        lines = {
+            name: rows.set_index("layer")["log_gain"]
+            for name, rows in measured.groupby(MEASUREMENT[1:])
+        }
         for a, b in combinations(sorted(lines), 2):
             if a[0] == b[0] and a[1] == b[1]:
                 continue
@@ -500,15 +631,37 @@ def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
             if len(both) < LEAST:
                 continue
             d = both[:, 1] - both[:, 0]
-            row = {"model_id": model, "first": a[0], "first_position": a[3], "first_prompt_set": a[1]}
-            row |= {"second": b[0], "second_position": b[3], "second_prompt_set": b[1], "blocks": len(both)}
+            row = {
+                "model_id": model,
+                "first": a[0],
+                "first_position": a[3],
+                "first_prompt_set": a[1],
+            }
+            row |= {
+                "second": b[0],
+                "second_position": b[3],
+                "second_prompt_set": b[1],
+                "blocks": len(both),
+            }
             row["r"] = float(np.corrcoef(both.T)[0, 1])
-            row |= {"mean_d": float(d.mean()), "sd_d": float(d.std(ddof=1)), "largest_d": float(np.abs(d).max())}
+            row |= {
+                "mean_d": float(d.mean()),
+                "sd_d": float(d.std(ddof=1)),
+                "largest_d": float(np.abs(d).max()),
+            }
             pairs.append(row)
     return pd.DataFrame(pairs, columns=PROFILE_PAIRS)
 
 
 PROFILE_PAIRS = [
-    *("model_id", "first", "first_position", "first_prompt_set", "second", "second_position", "second_prompt_set"),
+    *(
+        "model_id",
+        "first",
+        "first_position",
+        "first_prompt_set",
+        "second",
+        "second_position",
+        "second_prompt_set",
+    ),
     *("blocks", "r", "mean_d", "sd_d", "largest_d"),
 ]

@@ -1,7 +1,8 @@
-"""Rows of other people that can hardly be what they say: far beyond every known row, or against another column.
+"""Rows of other people that can hardly be what they say: far beyond every known row, or against
+another column.
 
-Such rows are asked about before they are written; whoever joins them may insist. What this package measured itself has
-proofs of its own and is not asked about.
+Such rows are asked about before they are written; whoever joins them may insist. What this package
+measured itself has proofs of its own and is not asked about.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ PER_CENT = 100.0
 NEAR = 2.0
 """Within this factor of 100, what is too large by a factor is taken for per cent."""
 PROJECTED = ("albert", "electra", "opt")
-"""Architectures that may have a projection between the embedding and the stream, besides those of known rows."""
+"""Architectures that may have a projection between the embedding and the stream, besides those of
+known rows."""
 SLACK = 1e-3
 DEPTH = 0.02
 """Gap between a stated relative depth and layer over depth that rounding does not explain."""
@@ -50,25 +52,34 @@ LABELS = (
     ("summaries", "prompt_id", "run_id"),
     ("outputs", "prompt_id", "run_id"),
 )
-"""Columns of labels besides that of labs: table, column, and the column within whose values they are compared."""
+"""Columns of labels besides that of labs: table, column, and the column within whose values they
+are compared."""
 ONCE = "df.drop_duplicates({text})"
 """Rows of prompts with each text once."""
 SHOWN = 20
 """Doubts of one kind that are listed."""
 
 
-def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, before: Tables) -> None:
+def check_plausible(
+    incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, before: Tables
+) -> None:
     """Raise DataError that lists what can hardly be as it is, with the row and the likely cause.
 
-    models, runs: those tables as they will be; before: the tables models, runs and prompts as they are.
+    models, runs: those tables as they will be; before: the tables models, runs and prompts as they
+    are.
     """
     doubts = [*_spaces(incoming), *_labels(incoming, before)]
     if "models" in incoming:
-        doubts += [*_labs(incoming["models"], before["models"]), *_shapes(incoming["models"], before["models"])]
+        doubts += [
+            *_labs(incoming["models"], before["models"]),
+            *_shapes(incoming["models"], before["models"]),
+        ]
     if "prompts" in incoming:
         doubts += _texts(incoming["prompts"], before["prompts"])
     about = runs[~runs["source"].isin([OURS, NURSERY])][["run_id", "model_id", "revision"]]
-    about = about.merge(models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"])
+    about = about.merge(
+        models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"]
+    )
     rows = {s.name: _with_facts(incoming[s.name], about) for s in OF_RUNS if s.name in incoming}
     checks = {"layers": _gains, "summaries": _summaries, "weights": _weights, "outputs": _outputs}
     for name, check in {**checks, "transitions": _transitions}.items():
@@ -79,7 +90,8 @@ def check_plausible(incoming: Tables, models: pd.DataFrame, runs: pd.DataFrame, 
             "these rows are hardly what they say",
             got=f"{len(doubts)} doubt{'s' * (len(doubts) > 1)}",
             rows=[doubt.what for doubt in doubts],
-            next_step="correct them, or insist with --accept (accept=True in Python); nothing was written",
+            next_step="correct them, or insist with --accept (accept=True in Python); nothing was "
+            "written",
             remedy=_remedy(doubts),
         )
 
@@ -115,7 +127,10 @@ def _spaces(incoming: Tables) -> Iterator[Doubt]:
             if column.dtype == TEXT and not column.free:
                 texts = frame[label]
                 for value in texts[texts != texts.str.strip()].unique():
-                    what = f"{name}, {label} {value!r}: a space at an end; the same without it is another name"
+                    what = (
+                        f"{name}, {label} {value!r}: a space at an end; the same without it is "
+                        f"another name"
+                    )
                     yield Doubt(what, "without the space", changed(label, "{}.str.strip()"))
 
 
@@ -124,7 +139,10 @@ def _labels(incoming: Tables, held: Tables) -> Iterator[Doubt]:
     for name, label, within in LABELS:
         if name in incoming:
             for value, meant in apart_within(incoming[name], held.get(name), label, within).items():
-                what = f"{name}, {label} {value!r}: {meant!r} is spelt otherwise; two spellings are two names"
+                what = (
+                    f"{name}, {label} {value!r}: {meant!r} is spelt otherwise; two spellings are "
+                    f"two names"
+                )
                 yield Doubt(what, f"if {meant} is meant", renamed(label, value, meant))
 
 
@@ -135,39 +153,57 @@ def _texts(prompts: pd.DataFrame, held: pd.DataFrame) -> Iterator[Doubt]:
     for of_set, rows in every.groupby("prompt_set"):
         for names in repeated_texts(rows["prompt_id"], rows["text_sha256"]).values():
             what = (
-                f"prompts, {', '.join(names[:5])} of {of_set}: one text {len(names)} times is not {len(names)} prompts"
+                f"prompts, {', '.join(names[:5])} of {of_set}: one text {len(names)} times is not "
+                f"{len(names)} prompts"
             )
             yield Doubt(what, "each text once", ONCE)
 
 
 def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
-    """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs alone."""
+    """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs
+    alone."""
     labs = set(before["heritage"]) - {""}
     spelt: dict[str, str] = {bare(lab): lab for lab in sorted(labs)}
     for lab in dict.fromkeys(new["heritage"]):
         if lab and lab not in labs:
             other = spelt.setdefault(bare(lab), lab)
             if other != lab:
-                what = f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two spellings are two labs"
+                what = (
+                    f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two "
+                    f"spellings are two labs"
+                )
                 yield Doubt(what, f"if {other} is meant", renamed("heritage", lab, other))
 
 
 def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Columns of a model that contradict each other."""
-    projected = {*PROJECTED, *before.loc[before["d_embed"].ne(before["d_model"]).fillna(False), "architecture"]}
+    projected = {
+        *PROJECTED,
+        *before.loc[before["d_embed"].ne(before["d_model"]).fillna(False), "architecture"],
+    }
     for row in new[new["source"] != COUNTED].itertuples():
         name = f"models, {row.model_id}"
         if _stated(row.n_kv_heads) and row.n_heads % row.n_kv_heads:
-            yield Doubt(f"{name}: {row.n_kv_heads} key/value heads do not divide {row.n_heads} heads")
-        if _stated(row.d_embed) and row.d_embed != row.d_model and row.architecture not in projected:
-            yield Doubt(f"{name}: d_embed {row.d_embed} is not d_model {row.d_model}, without a projection in between")
+            yield Doubt(
+                f"{name}: {row.n_kv_heads} key/value heads do not divide {row.n_heads} heads"
+            )
+        if (
+            _stated(row.d_embed)
+            and row.d_embed != row.d_model
+            and row.architecture not in projected
+        ):
+            yield Doubt(
+                f"{name}: d_embed {row.d_embed} is not d_model {row.d_model}, without a projection "
+                f"in between"
+            )
         width = row.d_head * row.n_heads if _stated(row.d_head) else row.d_model
         least = row.n_layers * row.d_model * width
         for label in ("n_params", "n_params_nonembedding"):
             count = getattr(row, label)
             if _stated(count) and count < least:
                 yield Doubt(
-                    f"{name}: {label} {count} is fewer than its {row.n_layers} blocks hold in W_Q alone, {least}: "
+                    f"{name}: {label} {count} is fewer than its {row.n_layers} blocks hold in W_Q "
+                    f"alone, {least}: "
                     "in thousands or millions?"
                 )
 
@@ -179,12 +215,16 @@ def _stated(value: object) -> bool:
 def _gains(rows: pd.DataFrame) -> Iterator[Doubt]:
     """Gains and norms of layers, against those that ship: of block 1, and of the others."""
     shipped = _shipped("layers")
-    first, of_first = rows["layer"] == 1, shipped["layer"] == 1
+    first = rows["layer"] == 1
+    of_first = shipped["layer"] == 1
     for label, column in TABLES["layers"].columns.items():
         if column.unit in FAR and rows[label].notna().any():
             far = FAR[column.unit]
-            values, theirs = rows[["model_id", "layer", label]], shipped[[label]]
-            yield from _beyond(values[first], theirs[of_first], "layers", label, far, f"{label} of block 1")
+            values = rows[["model_id", "layer", label]]
+            theirs = shipped[[label]]
+            yield from _beyond(
+                values[first], theirs[of_first], "layers", label, far, f"{label} of block 1"
+            )
             yield from _beyond(values[~first], theirs[~of_first], "layers", label, far, label)
     gains = rows.loc[~first, ["run_id", "model_id", "gain_block"]]
     medians = gains.groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
@@ -201,7 +241,8 @@ def _shipped(name: str) -> pd.DataFrame:
 
 
 def _uncontrolled() -> set[str]:
-    """Runs that ship and are of no model of the controlled study, whose small models may be far from all others."""
+    """Runs that ship and are of no model of the controlled study, whose small models may be far
+    from all others."""
     runs = _shipped("runs")
     return set(runs.loc[runs["source"] != NURSERY, "run_id"])
 
@@ -214,24 +255,39 @@ def _shipped_gains() -> pd.DataFrame:
 
 
 def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
-    """Named values: names that something reads, gains above 0, and none far beyond those that ship."""
-    shipped, gains = _shipped("summaries"), _shipped_gains()
+    """Named values: names that something reads, gains above 0, and none far beyond those that
+    ship."""
+    shipped = _shipped("summaries")
+    gains = _shipped_gains()
     moments = (f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd"))
     read = {*shipped["estimand"], *GAINS, *moments, *STATED_MEANS}
     for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
         meant = nearest(estimand, sorted(GAINS))
-        near = f"did you mean {meant}?" if meant else f"one of {', '.join(GAINS)}, or the same with _mean or _sd?"
+        near = (
+            f"did you mean {meant}?"
+            if meant
+            else f"one of {', '.join(GAINS)}, or the same with _mean or _sd?"
+        )
         cause = (f"if {meant} is meant", renamed("estimand", estimand, meant)) if meant else ()
         yield Doubt(f"summaries, estimand {estimand!r}: nothing reads it; {near}", *cause)
     named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
     uncontrolled = gains["run_id"].isin(_uncontrolled())
     for gain in GAINS:
-        of, is_gain = named[named["estimand"] == gain], gains["gain"] == gain
+        of = named[named["estimand"] == gain]
+        is_gain = gains["gain"] == gain
         for row in of[of["value"] <= 0].head(SHOWN).itertuples():
-            what = f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a logarithm, decibels?"
+            what = (
+                f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a "
+                f"logarithm, decibels?"
+            )
             yield Doubt(what, "if they are decibels", changed("value", "10 ** ({n} / 20)"))
-        for row in rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples():
-            yield Doubt(f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is not below 0")
+        for row in (
+            rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples()
+        ):
+            yield Doubt(
+                f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is "
+                f"not below 0"
+            )
         yield from _beyond(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
         means = of.groupby(["run_id", "model_id"])["value"].median().reset_index()
         theirs = gains[is_gain & uncontrolled].groupby("run_id")["value"].median().reset_index()
@@ -248,7 +304,8 @@ def _weights(rows: pd.DataFrame) -> Iterator[Doubt]:
     wrong = rows[rows["spectral_norm"] > rows["frobenius_norm"] * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
         yield Doubt(
-            f"weights, {row.model_id}, layer {row.layer}, {row.matrix}: spectral norm {row.spectral_norm:g} above the "
+            f"weights, {row.model_id}, layer {row.layer}, {row.matrix}: spectral norm "
+            f"{row.spectral_norm:g} above the "
             f"Frobenius norm {row.frobenius_norm:g}"
         )
 
@@ -257,15 +314,24 @@ def _outputs(rows: pd.DataFrame) -> Iterator[Doubt]:
     most = np.log(rows["vocab_size"].astype("float64").replace(0.0, np.nan))
     wrong = rows.assign(most=most)[rows["entropy"] > most * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
-        what = f"outputs, {row.model_id}: entropy {row.entropy:g} above log(vocab_size) = {row.most:.3g}: in bits?"
+        what = (
+            f"outputs, {row.model_id}: entropy {row.entropy:g} above log(vocab_size) = "
+            f"{row.most:.3g}: in bits?"
+        )
         yield Doubt(what)
 
 
 def _transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
     depth = rows["layer"] / rows["n_layers"].astype("float64")
     for row in rows[depth > 1].head(SHOWN).itertuples():
-        yield Doubt(f"transitions, {row.model_id}: L* {row.layer:g} lies beyond its {row.n_layers} layers")
-    for row in rows.assign(depth=depth)[(rows["relative_depth"] - depth).abs() > DEPTH].head(SHOWN).itertuples():
+        yield Doubt(
+            f"transitions, {row.model_id}: L* {row.layer:g} lies beyond its {row.n_layers} layers"
+        )
+    for row in (
+        rows.assign(depth=depth)[(rows["relative_depth"] - depth).abs() > DEPTH]
+        .head(SHOWN)
+        .itertuples()
+    ):
         what = f"relative_depth {row.relative_depth:g} is not L*/L = {row.depth:.3g}: in per cent?"
         yield Doubt(f"transitions, {row.model_id}: {what}")
 
@@ -273,24 +339,33 @@ def _transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
 def _beyond(
     rows: pd.DataFrame, shipped: pd.DataFrame, table: str, label: str, far: float, what: str
 ) -> Iterator[Doubt]:
-    """Values above 0 that lie more than `far` times beyond all known ones; the same doubt in many rows once a model."""
+    """Values above 0 that lie more than `far` times beyond all known ones; the same doubt in many
+    rows once a model."""
     theirs = shipped.loc[shipped[label] > 0, label]
     if len(theirs) < ENOUGH:
         return
-    low, high = float(theirs.min()), float(theirs.max())
+    low = float(theirs.min())
+    high = float(theirs.max())
     values = rows[label]
-    over, under = rows[values > high * far], rows[(values > 0) & (values < low / far)]
+    over = rows[values > high * far]
+    under = rows[(values > 0) & (values < low / far)]
     for model, of in over.groupby("model_id"):
         value = float(of[label].max())
         yield Doubt(
-            f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond any of {len(theirs)} "
+            f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond "
+            f"any of {len(theirs)} "
             f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}",
-            *(("if they are in per cent", changed(label, "{n} / 100")) if _per_cent(of[label], theirs) else ()),
+            *(
+                ("if they are in per cent", changed(label, "{n} / 100"))
+                if _per_cent(of[label], theirs)
+                else ()
+            ),
         )
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())
         yield Doubt(
-            f"{table}, {model}{_places(of)}: {what} {value:g} is {low / value:.3g} times below any of {len(theirs)} "
+            f"{table}, {model}{_places(of)}: {what} {value:g} is {low / value:.3g} times below any "
+            f"of {len(theirs)} "
             f"known ({low:.3g} to {high:.3g}): a logarithm, or another unit?"
         )
 
@@ -299,7 +374,10 @@ def _places(rows: pd.DataFrame) -> str:
     if "layer" not in rows:
         return ""
     layers = sorted(set(rows["layer"]))
-    return f", layer{'s' if len(layers) > 1 else ''} {', '.join(map(str, layers[:3]))}{', …' * (len(layers) > 3)}"
+    return (
+        f", layer{'s' if len(layers) > 1 else ''} "
+        f"{', '.join(map(str, layers[:3]))}{', …' * (len(layers) > 3)}"
+    )
 
 
 def _cause(values: pd.Series, usual: pd.Series) -> str:

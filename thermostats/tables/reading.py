@@ -1,4 +1,5 @@
-"""Tables and features for use in a notebook: with their models, and for the models that the user names."""
+"""Tables and features for use in a notebook: with their models, and for the models that the user
+names."""
 
 from __future__ import annotations
 
@@ -36,26 +37,31 @@ def load(
     runs: str | Collection[str] | None = None,
     without: str | Collection[str] = (),
 ) -> pd.DataFrame:
-    """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
+    """Whole table `name`, validated and sorted by key; empty with the right columns where there are
+    no rows.
 
-    Without a name: the tables that there are, one row each, with their number of rows, key and meaning.
+    Without a name: the tables that there are, one row each, with their number of rows, key and
+    meaning.
 
-    The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656 models are in
-    `thermostats.studies.nursery.shipped_table("third/models")`.
+    The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656
+    models are in `thermostats.studies.nursery.shipped_table("third/models")`.
 
-    models: with the columns of each row's run and model, among them `model_id`, `heritage` (the lab), `family`,
-    `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left out.
+    models: with the columns of each row's run and model, among them `model_id`, `heritage` (the
+    lab), `family`, `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs
+    whose rows are kept, or left out.
 
-    A row of a user's store replaces the package's row with the same key. Prompt texts that may not be shipped are
-    filled in from `private/prompts.csv` if it exists, unless `private` is False.
+    A row of a user's store replaces the package's row with the same key. Prompt texts that may not
+    be shipped are filled in from `private/prompts.csv` if it exists, unless `private` is False.
 
-    Raises UsageError for a table, a folder or runs that do not exist, and for models of a table whose rows belong to
-    none; DataError if a file is damaged, a value is not allowed or a key occurs twice.
+    Raises UsageError for a table, a folder or runs that do not exist, and for models of a table
+    whose rows belong to none; DataError if a file is damaged, a value is not allowed or a key
+    occurs twice.
     """
     if not name:
         return _tables(data)
     check_table(name, line='thermostats.load("{}")')
-    kept_runs, dropped = listed(runs, "runs"), listed(without, "without") or []
+    kept_runs = listed(runs, "runs")
+    dropped = listed(without, "without") or []
     if named := [*(kept_runs or ()), *dropped]:
         ids = set(store.load("runs", data)["run_id"])
         if strange := [run for run in named if run not in ids]:
@@ -68,19 +74,27 @@ def load(
         frame = frame[frame["run_id"].isin(kept_runs)]
     if dropped:
         frame = frame[~frame["run_id"].isin(dropped)]
-    return _with_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
+    return (
+        _with_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
+    )
 
 
 def _tables(data: str | Path | None) -> pd.DataFrame:
     rows = [
-        {"table": name, "rows": len(store.load(name, data)), "key": ", ".join(key(name)), "meaning": schema.description}
+        {
+            "table": name,
+            "rows": len(store.load(name, data)),
+            "key": ", ".join(key(name)),
+            "meaning": schema.description,
+        }
         for name, schema in TABLES.items()
     ]
     return pd.DataFrame(rows)
 
 
 def models(data: str | Path | None = None) -> pd.DataFrame:
-    """Every model of the tables, one row each revision: the table `models`, as `load("models")` gives it.
+    """Every model of the tables, one row each revision: the table `models`, as `load("models")`
+    gives it.
 
     The 656 models of the third controlled study are in tables of its own, see `load`.
     """
@@ -100,29 +114,40 @@ def features(
     comparable: bool = False,
     every: bool = False,
 ) -> pd.DataFrame:
-    """One row per model and source, with every named gain that its rows allow, geometry and lab (column `heritage`).
+    """One row per model and source, with every named gain that its rows allow, geometry and lab
+    (column `heritage`).
 
-    The columns are those of `thermostats ls columns features`. Of a model that a source measured at several revisions
-    the last counts (`main`, else the highest number), and of its runs the one with most prompts; transition layers that
-    it lacks are those of the source's other runs. The controlled study (the nursery) is left out unless it is asked for
-    by lab, model or source. every: a row for each revision, prompt set and precision, the controlled study's too.
+    The columns are those of `thermostats ls columns features`. Of a model that a source measured at
+    several revisions the last counts (`main`, else the highest number), and of its runs the one
+    with most prompts; transition layers that it lacks are those of the source's other runs. The
+    controlled study (the nursery) is left out unless it is asked for by lab, model or source.
+    every: a row for each revision, prompt set and precision, the controlled study's too.
 
-    lab (or heritage, as its column is called), family, model, source: one or several, whatever the case; of a source
-    the beginning is enough, of a model the name without its owner. evidence: a set of measurements of decoders, one of
-    `published`, `external`, `measured`, `pooled` and `nursery`. position: token position of the gains,
-    one of those in the table layers. comparable: without models that norm after the residual sum, whose gains are near
-    1 by construction. `model_rows` gives one row a model.
+    lab (or heritage, as its column is called), family, model, source: one or several, whatever the
+    case; of a source the beginning is enough, of a model the name without its owner. evidence: a
+    set of measurements of decoders, one of `published`, `external`, `measured`, `pooled` and
+    `nursery`. position: token position of the gains, one of those in the table layers. comparable:
+    without models that norm after the residual sum, whose gains are near 1 by construction.
+    `model_rows` gives one row a model.
 
-    Raises UsageError for a lab, family, model, source, set of evidence or position that the tables do not have,
-    DataError where a table is damaged or refers to a run or model that is not there.
+    Raises UsageError for a lab, family, model, source, set of evidence or position that the tables
+    do not have, DataError where a table is damaged or refers to a run or model that is not
+    there.
     """
     if lab is not None and heritage is not None:
-        raise UsageError("one name for labs", got=f"lab={lab!r}, heritage={heritage!r}", allowed="lab or heritage")
+        raise UsageError(
+            "one name for labs",
+            got=f"lab={lab!r}, heritage={heritage!r}",
+            allowed="lab or heritage",
+        )
     rows = feature_table.features(data, position=position)
     if evidence is not None:
         check_set(evidence)
         published = set(store.load("sources", data)["file"])
-        rows = rows[in_set(evidence, rows, published, store.load("runs", data)) & (rows["modality"] == DECODER)]
+        rows = rows[
+            in_set(evidence, rows, published, store.load("runs", data))
+            & (rows["modality"] == DECODER)
+        ]
     of = (lab if heritage is None else heritage, family, model, source)
     wanted = {name: listed(value, name) for name, value in zip(FILTERS, of, strict=True)}
     for name, values in wanted.items():
@@ -132,14 +157,17 @@ def features(
         rows = rows[rows["comparable"]]
     if not every:
         named = [wanted[name] or [] for name in ("lab", "model", "source")]
-        if evidence != NURSERY and not any(v.casefold().startswith(NURSERY) for values in named for v in values):
+        if evidence != NURSERY and not any(
+            v.casefold().startswith(NURSERY) for values in named for v in values
+        ):
             rows = rows[rows["source"] != NURSERY]
         rows = _one_each(rows)
     return rows.reset_index(drop=True)
 
 
 def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
-    models, runs = store.load("models", data).drop(columns="source"), store.load("runs", data)
+    models = store.load("models", data).drop(columns="source")
+    runs = store.load("runs", data)
     if "revision" not in frame:
         about = [label for label in OF_RUN if label not in frame]
         frame = frame.merge(runs[["run_id", *about]], on="run_id", how="left")
@@ -147,11 +175,13 @@ def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
 
 
 def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Series[bool]:
-    """Rows whose value is one of those wanted; of sources their beginning counts, of models the name without its owner.
+    """Rows whose value is one of those wanted; of sources their beginning counts, of models the
+    name without its owner.
 
     Raises UsageError for a value that no row has.
     """
-    folded, fits = column.str.casefold(), pd.Series(False, index=column.index)
+    folded = column.str.casefold()
+    fits = pd.Series(False, index=column.index)
     for text in wanted:
         value = text.casefold()
         equal = folded == value
@@ -162,7 +192,12 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
         if not equal.any():
             there = sorted(set(column) - {""})
             if len(there) <= MOST_NAMED:
-                raise unknown(f"no rows of this {name}", text, there, line=f'thermostats.features({name}="{{}}")')
+                raise unknown(
+                    f"no rows of this {name}",
+                    text,
+                    there,
+                    line=f'thermostats.features({name}="{{}}")',
+                )
             near = did_you_mean(text, there, "thermostats ls models")
             raise UsageError(f"no rows of this {name}", got=repr(text), next_step=near)
         fits |= equal
@@ -183,7 +218,11 @@ def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
     ordered = rows.assign(_named=named, _prompts=rows["n_prompts"].fillna(0)).sort_values(
         ["_named", "_prompts"], ascending=False, kind="stable"
     )
-    first = ordered.drop_duplicates(["model_id", "source"]).drop(columns=["_named", "_prompts"]).sort_index()
+    first = (
+        ordered.drop_duplicates(["model_id", "source"])
+        .drop(columns=["_named", "_prompts"])
+        .sort_index()
+    )
     stars = [label for label in rows if str(label).startswith("L_star_")]
     lacking = first[stars].isna().all(axis=1)
     if stars and lacking.any():
@@ -200,9 +239,11 @@ OF_FACTS = "lineage"
 
 
 class Selection:
-    """Tables of a data folder, each loaded once, and the set of evidence that rows are handed out of.
+    """Tables of a data folder, each loaded once, and the set of evidence that rows are handed out
+    of.
 
-    The texts of prompts are left out, since they are not on every machine; their hashes represent them.
+    The texts of prompts are left out, since they are not on every machine; their hashes represent
+    them.
     """
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
@@ -213,13 +254,15 @@ class Selection:
         self._loaded: dict[str, pd.DataFrame] = {}
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        """Rows of table `name` whose columns have the given values (one, or one of a list); all rows without.
+        """Rows of table `name` whose columns have the given values (one, or one of a list); all
+        rows without.
 
-        Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`, `model_id`, `heritage`),
-        which are then joined in. `features` is a table too: one row per model and source (`tables/features.py`).
-        Models that are no decoders are handed out, with the column `modality`, where they are asked for by it alone.
-        In the controlled study a recipe stands in the place of the lab (`heritage`).
-        Without `source` only rows of the named set are handed out.
+        Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`,
+        `model_id`, `heritage`), which are then joined in. `features` is a table too: one row per
+        model and source (`tables/features.py`). Models that are no decoders are handed out, with
+        the column `modality`, where they are asked for by it alone. In the controlled study a
+        recipe stands in the place of the lab (`heritage`). Without `source` only rows of the named
+        set are handed out.
         """
         return self._select(name, equals)
 
@@ -230,7 +273,14 @@ class Selection:
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals and name != OF_FACTS:
-            frame = frame[in_set(self.name or POOLED, frame, set(self._table("sources")["file"]), self._table("runs"))]
+            frame = frame[
+                in_set(
+                    self.name or POOLED,
+                    frame,
+                    set(self._table("sources")["file"]),
+                    self._table("runs"),
+                )
+            ]
         if self.left_out and {"run_id", "source"} <= set(frame):
             frame = frame[self.origin(frame["source"]) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
@@ -239,7 +289,10 @@ class Selection:
             frame = frame.assign(heritage=frame["family"])
         for label, wanted in equals.items():
             if label not in frame:
-                raise UsageError(f"table {name} cannot be selected by {label!r}", allowed=some_of(frame.columns, label))
+                raise UsageError(
+                    f"table {name} cannot be selected by {label!r}",
+                    allowed=some_of(frame.columns, label),
+                )
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True)
 
@@ -249,7 +302,9 @@ class Selection:
             if "run_id" in frame and name not in {"runs", "features"}:
                 frame = frame.merge(self._table("runs")[RUN_COLUMNS], on="run_id", how="left")
             if "model_id" in frame and "revision" in frame and name not in {"models", "features"}:
-                frame = frame.merge(self._table("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left")
+                frame = frame.merge(
+                    self._table("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left"
+                )
             self._loaded[name] = frame
         return self._loaded[name]
 
@@ -304,27 +359,36 @@ def name_of(model: str | Path) -> str:
 def values_of(
     model: str | Path, quantity: str = "gain", position: str = LAST, data: str | Path | None = None
 ) -> pd.DataFrame:
-    """A quantity of a model in every run that has it: `COLUMNS`, the runs of this package first, of these the newest.
+    """A quantity of a model in every run that has it: `COLUMNS`, the runs of this package first, of
+    these the newest.
 
-    model: its name in the tables, with or without its owner, or its folder; behind an @ a revision. A prompt is its
-    text, or its name where the text is not known; an empty one stands for a mean over prompts.
+    model: its name in the tables, with or without its owner, or its folder; behind an @ a revision.
+    A prompt is its text, or its name where the text is not known; an empty one stands for a mean
+    over prompts.
 
-    Raises UsageError for a quantity or position that there is not, and for a model without such rows.
+    Raises UsageError for a quantity or position that there is not, and for a model without such
+    rows.
     """
     column = column_of(quantity)
     name, _, revision = name_of(model).partition("@")
     runs = store.load("runs", data)
-    owned = runs["model_id"].eq(name) | runs["model_id"].str.casefold().str.endswith(f"/{name.casefold()}")
+    owned = runs["model_id"].eq(name) | runs["model_id"].str.casefold().str.endswith(
+        f"/{name.casefold()}"
+    )
     runs = runs[owned & (runs["revision"].eq(revision) if revision else True)]
     step = command("measure", str(model), what="gains", data=data or "mine")
     if runs.empty:
-        raise UsageError("nothing is measured of this model", where="models", got=str(model), next_step=step)
+        raise UsageError(
+            "nothing is measured of this model", where="models", got=str(model), next_step=step
+        )
     layers = store.load("layers", data, runs=set(runs["run_id"]))
     layers = layers[layers["run_id"].isin(runs["run_id"])]
     at_token = layers[layers["position"].eq(position)].dropna(subset=column)
     if at_token.empty:
         there = sorted(set(layers.dropna(subset=column)["position"]))
-        allowed = f"{quantity} at {', '.join(there)}" if there else "a model with rows of its blocks"
+        allowed = (
+            f"{quantity} at {', '.join(there)}" if there else "a model with rows of its blocks"
+        )
         what = "the model has no such rows of its blocks"
         got = f"{quantity} at {position} of {model}"
         step = f"position={nearest(position, there) or there[-1]!r}" if there else step
@@ -357,7 +421,8 @@ def _texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
 
 
 def shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
-    """Of each model the rows of one run: the first of a prompt set that all have, else the first of each."""
+    """Of each model the rows of one run: the first of a prompt set that all have, else the first of
+    each."""
     sets = [list(dict.fromkeys(side["prompt_set"])) for side in sides]
     common = [name for name in sets[0] if all(name in other for other in sets)]
     chosen = []
@@ -367,8 +432,11 @@ def shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     return chosen
 
 
-def overview(runs: Mapping[str, Collection[str]], data: str | Path | None = None) -> list[dict[str, Any]]:
-    """Of each model by its runs one row: L, gains of the last two blocks, read gain of the last, and the lowest block.
+def overview(
+    runs: Mapping[str, Collection[str]], data: str | Path | None = None
+) -> list[dict[str, Any]]:
+    """Of each model by its runs one row: L, gains of the last two blocks, read gain of the last,
+    and the lowest block.
 
     All are means over prompts at the last token. Models without such rows have none.
     """
@@ -388,7 +456,9 @@ def overview(runs: Mapping[str, Collection[str]], data: str | Path | None = None
                 "L": depth,
                 "last_gain": float(means["gain_block"].iloc[-1]),
                 "penultimate_gain": float(means["gain_block"].iloc[-2]) if depth > 1 else None,
-                "last_read_gain": None if pd.isna(means["gain_read"].iloc[-1]) else float(means["gain_read"].iloc[-1]),
+                "last_read_gain": None
+                if pd.isna(means["gain_read"].iloc[-1])
+                else float(means["gain_read"].iloc[-1]),
                 "lowest_block": int(means["gain_block"].idxmin()),
             }
         )

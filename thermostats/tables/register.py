@@ -33,6 +33,7 @@ def find_version() -> str:
 
 
 def describe_unproven(architecture: str) -> str:
-    """What `runs.proof` says of a class that was not proved under the installed version; empty: it was."""
+    """What `runs.proof` says of a class that was not proved under the installed version; empty: it
+    was."""
     number = find_version()
     return "" if architecture in list_proved(number) else f"unproven={LIBRARY}-{number}"

@@ -1,4 +1,5 @@
-"""What lets rows that `join` refused pass, and the call with it as a line to paste: in Python, or in a shell."""
+"""What lets rows that `join` refused pass, and the call with it as a line to paste: in Python, or
+in a shell."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from thermostats.next_steps import SHELL, Code, call, command, file_read, in_she
 OPTIONS = ("replace", "accept")
 KEYWORD = re.compile(r"\(\*\*\{\"([A-Za-z_]\w*)\": (.*)\}\)")
 """The arguments of `assign` as a dict of one name that can be a keyword."""
-FRAME, LAMBDA = re.compile(r"\bdf\b"), re.compile(r"lambda df: .*")
+FRAME = re.compile(r"\bdf\b")
+LAMBDA = re.compile(r"lambda df: .*")
 THESE = "THESE"
 NAMES_ALONE = "columns"
 """The entry of a mapping that a dict of names alone is."""
@@ -32,7 +34,8 @@ class Remedy:
     option: str = ""
     """`replace` or `accept`."""
     rows: str = ""
-    """An expression of the rows `df`, in which the names of our columns in braces become theirs, quoted."""
+    """An expression of the rows `df`, in which the names of our columns in braces become theirs,
+    quoted."""
     these: Sequence[str] = ()
     """Our columns, of which those that are there stand for THESE in braces in `rows`."""
     file: str = ""
@@ -81,7 +84,9 @@ class JoinCall:
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
         if len(self.sources) > 1 or self.recipe or self._content().keys() & {"wide", "norms"}:
             return ""
-        wanted = [name for _, name, _, _ in Formatter().parse(remedy.rows) if name and name != THESE]
+        wanted = [
+            name for _, name, _, _ in Formatter().parse(remedy.rows) if name and name != THESE
+        ]
         theirs = {name: self._theirs(name) for name in [*wanted, *remedy.these]}
         if not all(theirs[name] for name in wanted):
             return ""
@@ -90,7 +95,8 @@ class JoinCall:
         return self._of_source(KEYWORD.sub(r"(\1=\2)", remedy.rows.format_map(named)))
 
     def _of_source(self, expression: str) -> str:
-        """An expression of `df` for the single source, which is one, is made one or is read as one."""
+        """An expression of `df` for the single source, which is one, is made one or is read as
+        one."""
         source = self.sources[0]
         if isinstance(source, pd.DataFrame):
             return expression.replace("lambda df: ", "")
@@ -104,7 +110,11 @@ class JoinCall:
     def _theirs(self, ours: str) -> str:
         """Their name of one of our columns; empty where it is none of theirs."""
         if self.mapping is None:
-            return ours if not isinstance(self.sources[0], pd.DataFrame) or ours in self.sources[0] else ""
+            return (
+                ours
+                if not isinstance(self.sources[0], pd.DataFrame) or ours in self.sources[0]
+                else ""
+            )
         columns = self._content().get("columns", {})
         return next((theirs for theirs, name in columns.items() if name == ours), "")
 
@@ -114,7 +124,11 @@ class JoinCall:
         if isinstance(mapping, (str, Path)):
             return tomllib.loads(Path(mapping).read_text(encoding="utf-8-sig"))
         content = dict(mapping or {})
-        names = bool(content) and all(isinstance(value, str) for value in content.values()) and "table" not in content
+        names = (
+            bool(content)
+            and all(isinstance(value, str) for value in content.values())
+            and "table" not in content
+        )
         return {NAMES_ALONE: content} if names else content
 
     def _call(self, rows: str, remedy: Remedy) -> str:
@@ -123,7 +137,9 @@ class JoinCall:
             mapping = _over(self._content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
-        arguments: dict[str, Any] = {"data": remedy.data or (str(self.data) if self.data is not None else None)}
+        arguments: dict[str, Any] = {
+            "data": remedy.data or (str(self.data) if self.data is not None else None)
+        }
         if not remedy.before:
             arguments = {
                 "table": self.table,
@@ -136,11 +152,18 @@ class JoinCall:
                 **arguments,
                 **dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True),
             }
-        return call("join", Code(rows), **{name: value for name, value in arguments.items() if value})
+        return call(
+            "join", Code(rows), **{name: value for name, value in arguments.items() if value}
+        )
 
     def _command(self, remedy: Remedy) -> str:
         constants = [f"{name}={value}" for name, value in (self.constants or {}).items()]
-        options = {"map": self.mapping, "as": self.recipe, "constant": constants, "states": self.states}
+        options = {
+            "map": self.mapping,
+            "as": self.recipe,
+            "constant": constants,
+            "states": self.states,
+        }
         options |= {"form": self.form}
         options |= {**remedy.words, "data": remedy.data or self.data}
         options |= dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True)
@@ -148,7 +171,8 @@ class JoinCall:
 
 
 def changed(ours: str, value: str) -> str:
-    """Rows with a column of ours computed from itself, `{}` in the value as it is, `{n}` as numbers."""
+    """Rows with a column of ours computed from itself, `{}` in the value as it is, `{n}` as
+    numbers."""
     column = "df[{" + ours + "}]"
     value = value.replace("{n}", f"pd.to_numeric({column})").replace("{}", column)
     return "df.assign(**{{{" + ours + "}: lambda df: " + value + "}})"

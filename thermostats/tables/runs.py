@@ -1,4 +1,5 @@
-"""Identity of a run: a hash of what was measured; what was merely recorded with it is not part of it."""
+"""Identity of a run: a hash of what was measured; what was merely recorded with it is not part of
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,16 @@ import pandas as pd
 
 from thermostats.errors import DataError, reason
 
-MEASURED = ("model_id", "revision", "dtype", "attention", "prompt_set", "prompt_sha", "measure_version", "source")
+MEASURED = (
+    "model_id",
+    "revision",
+    "dtype",
+    "attention",
+    "prompt_set",
+    "prompt_sha",
+    "measure_version",
+    "source",
+)
 OF_THE_PASS = ("special_tokens", "versions", "device", "seconds", "measured_at", "proof")
 RECORDED = (*OF_THE_PASS, "instrument", "licence", "confirmed_sha", "differences")
 LIKE = [label for label in MEASURED if label != "measure_version"]
@@ -24,24 +34,28 @@ LIKE = [label for label in MEASURED if label != "measure_version"]
 
 
 def run_id(run: Mapping[str, Any]) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that order, in UTF-8.
+    """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that
+    order, in UTF-8.
 
-    `model_sha` is a last line where the run states it; runs of versions that did not know it keep their ids.
+    `model_sha` is a last line where the run states it; runs of versions that did not know it keep
+    their ids.
     """
     values = [run[label] for label in MEASURED] + [sha for sha in (run.get("model_sha"),) if sha]
     return hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()[:16]
 
 
 def prompt_sha(prompts: pd.DataFrame) -> str:
-    """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in hexadecimal."""
+    """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in
+    hexadecimal."""
     ordered = prompts.sort_values("prompt_id")["text_sha256"]
     return hashlib.sha256("".join(ordered).encode()).hexdigest()
 
 
 def superseded(runs: pd.DataFrame) -> pd.Series[bool]:
-    """Runs that were measured again by a later version, of the same weights, or where they are stated only now: those
-    rows stand instead."""
-    version, sha = pd.to_numeric(runs["measure_version"], errors="coerce"), runs["model_sha"]
+    """Runs that were measured again by a later version, of the same weights, or where they are
+    stated only now: those rows stand instead."""
+    version = pd.to_numeric(runs["measure_version"], errors="coerce")
+    sha = runs["model_sha"]
     like = [runs[label] for label in LIKE]
     of_any = version.where(sha != "").groupby(like).transform("max")
     of_these = version.groupby([*like, sha]).transform("max")
@@ -61,7 +75,11 @@ def check_run_ids(runs: pd.DataFrame) -> None:
 
 
 FOLDER = ".measuring"
-WAITING, RUNNING, FAILED, INTERRUPTED, DONE = "waiting", "running", "failed", "interrupted", "done"
+WAITING = "waiting"
+RUNNING = "running"
+FAILED = "failed"
+INTERRUPTED = "interrupted"
+DONE = "done"
 
 
 @dataclass(frozen=True)
@@ -81,7 +99,8 @@ class SpecState:
 
 
 def write(data: Path, name: str, state: SpecState) -> None:
-    """Put a spec's state in the place of the one before; raises DataError where it cannot be written."""
+    """Put a spec's state in the place of the one before; raises DataError where it cannot be
+    written."""
     path = data / FOLDER / f"{name}.json"
     temporary = path.with_suffix(f".{state.host}.{state.pid}")
     try:
@@ -89,17 +108,21 @@ def write(data: Path, name: str, state: SpecState) -> None:
         temporary.write_text(json.dumps(asdict(state), ensure_ascii=False), encoding="utf-8")
         temporary.replace(path)  # not synced: it is worth nothing once the machine is down
     except OSError as error:
-        raise DataError("cannot write what is being measured", where=path, got=reason(error)) from error
+        raise DataError(
+            "cannot write what is being measured", where=path, got=reason(error)
+        ) from error
 
 
 def clear(data: Path, name: str) -> None:
-    """Forget a spec's state, as it is measured, and what a killed process left half-written of it."""
+    """Forget a spec's state, as it is measured, and what a killed process left half-written of
+    it."""
     for path in (data / FOLDER).glob(f"{name}.*"):
         path.unlink(missing_ok=True)
 
 
 def read(data: Path) -> list[SpecState]:
-    """States of every spec that is not measured; one whose process on this machine is gone was interrupted."""
+    """States of every spec that is not measured; one whose process on this machine is gone was
+    interrupted."""
     states = []
     for path in sorted((data / FOLDER).glob("*.json")):
         try:
@@ -108,7 +131,9 @@ def read(data: Path) -> list[SpecState]:
             continue  # measured meanwhile
         except (OSError, ValueError, TypeError, RecursionError) as error:
             what = "what is being measured cannot be read"
-            raise DataError(what, where=path, got=str(error), next_step="remove the file") from error
+            raise DataError(
+                what, where=path, got=str(error), next_step="remove the file"
+            ) from error
         if _gone(state):
             ended = "the process that measured it has ended; the same command continues"
             state = replace(state, state=INTERRUPTED, reason=ended)

@@ -1,7 +1,8 @@
 """Every table and column: type, unit, meaning, key; the codebook is made from it. Loads no library.
 
-Conventions: layers are 1-based (block 1 … block L; 0 is what enters block 1). Text columns are never null, an empty
-text means "does not apply" or "not stated". Numeric columns are empty where a value is missing, and `missing` says why.
+Conventions: layers are 1-based (block 1 … block L; 0 is what enters block 1). Text columns are
+never null, an empty text means "does not apply" or "not stated". Numeric columns are empty where a
+value is missing, and `missing` says why.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 POSITIONS = {
     "last": "the last real token of the prompt",
     "first": "token 0, an attention sink in many models",
-    "mean": "exp of the mean of log G over all real tokens but the first, of encoders but the special ones",
+    "mean": "exp of the mean of log G over all real tokens but the first, of encoders but the "
+    "special ones",
     "cls": "the first token of an encoder or vision model, which stands for the whole",
-    "patches": "exp of the mean of log G over the patches of an image, class and register tokens left out",
-    "all": "other people's files only: norms pooled over all tokens of the prompt, the first included",
-    "mean_norm": "other people's files only: ratio of norms that were each averaged over tokens, the first left out",
+    "patches": "exp of the mean of log G over the patches of an image, class and register tokens "
+    "left out",
+    "all": "other people's files only: norms pooled over all tokens of the prompt, the first "
+    "included",
+    "mean_norm": "other people's files only: ratio of norms that were each averaged over tokens, "
+    "the first left out",
     "unstated": "other people's files only: the file does not say at which token",
 }
 NORM_PLACES = {
@@ -38,7 +43,8 @@ MODALITIES = {
 DESCENTS = {
     "scratch": "trained from random weights",
     "continued": "trained further as its parent was, on more or other data",
-    "tuned": "trained further for another task: instructions, preferences, pairs of sentences, a target",
+    "tuned": "trained further for another task: instructions, preferences, pairs of sentences, a "
+    "target",
     "distilled": "trained on what a teacher says, from its parent's weights or from random ones",
     "merged": "its weights are a mean of its parents', by their shares",
     "pruned": "its parent with parts left out",
@@ -50,14 +56,24 @@ FATES = ("imported", "derivable", "left out")
 MATRICES = ("W_V", "W_O", "OV", "embedding", "unembedding", "W_V_published_thirds")
 ATTENTION_VARIANTS = {
     "exact": "trace of the sheaf Laplacian with the factor sum(A) - tr(A); the heads' traces add",
-    "first_head": "published: attention averaged over heads times the squared Frobenius norm of the first head's W_V",
+    "first_head": "published: attention averaged over heads times the squared Frobenius norm of "
+    "the first head's W_V",
     "multi_head": "published: sum over heads, W_V cut as the study cut it",
-    "printed_factor": "published: the factor sum(A) - n of the preprint's equation 4, zero but for rounding",
+    "printed_factor": "published: the factor sum(A) - n of the preprint's equation 4, zero but for "
+    "rounding",
     "proxy": "squared spectral norm of W_V alone",
-    "subsampled": "published: first version of the study's Laplacian, on a sample of tokens and dimensions",
+    "subsampled": "published: first version of the study's Laplacian, on a sample of tokens and "
+    "dimensions",
     "unstated": "published: quantities that do not depend on a trace variant",
 }
-CURVES = (*ATTENTION_VARIANTS, "spectral_gap", "lambda2", "contraction_ratio", "gain_attention", "gain_mlp")
+CURVES = (
+    *ATTENTION_VARIANTS,
+    "spectral_gap",
+    "lambda2",
+    "contraction_ratio",
+    "gain_attention",
+    "gain_mlp",
+)
 """Curves over layers that a transition layer is found on."""
 TRANSITION_DEFINITIONS = {
     "max_abs_gradient": "argmax over layers of |dTr/dl|, central differences",
@@ -70,14 +86,17 @@ TRANSITION_DEFINITIONS = {
     "a_priori": "published: (L/2)(1 + tanh(5(G - 1)))",
     "formula": "published: L(0.11 + 0.012 L + 4.9/H)",
     "read_off_figure": "read off a figure of the preprint, definition not stated there",
-    "calibration": "published: the value the file calls its calibration, definition not stated there",
+    "calibration": "published: the value the file calls its calibration, definition not stated "
+    "there",
 }
 OURS = "thermostats"
 """Source of runs that this package measured."""
 NURSERY = "nursery"
-"""Source of runs of the controlled study: designed, so never pooled with other sources unless asked for by name."""
+"""Source of runs of the controlled study: designed, so never pooled with other sources unless asked
+for by name."""
 EXTERNAL = "external"
-"""`measure_version` of runs that other people measured and that ship, the folder they are in, and their set."""
+"""`measure_version` of runs that other people measured and that ship, the folder they are in, and
+their set."""
 GAINS = {
     "last_gain": "G_L",
     "penultimate_gain": "G_(L-1)",
@@ -95,7 +114,8 @@ READ_GAINS = {
     "penultimate_read_gain": "R_(L-1)",
     "geometric_read_gain": "exp of the mean of log R_l over l = 2..L",
 }
-"""Summaries of the read gain R_l, which no change of weights moves that leaves the outputs; post-norm: none."""
+"""Summaries of the read gain R_l, which no change of weights moves that leaves the outputs;
+post-norm: none."""
 GAIN_WORDS = {
     "last_gain": "last gain",
     "penultimate_gain": "penultimate gain (block L − 1)",
@@ -113,16 +133,22 @@ MODEL = ["model_id", "revision", "source"]
 """What a row of `features` is of, with a run or, as MODEL, without."""
 
 
-FLOAT, INTEGER, TEXT, FLAG = "float64", "Int64", "str", "boolean"
+FLOAT = "float64"
+INTEGER = "Int64"
+TEXT = "str"
+FLAG = "boolean"
 
 
-FUNCTION, STORED, TRAINING = "function", "weights as stored", "training"
+FUNCTION = "function"
+STORED = "weights as stored"
+TRAINING = "training"
 PROPERTIES = {
     FUNCTION: "every change of weights that leaves the outputs leaves it",
     STORED: "some such change moves it in some class",
     TRAINING: "how the weights came about",
 }
-"""What a column may be a property of; `data/gauge.csv` says which change moves it, and by how much."""
+"""What a column may be a property of; `data/gauge.csv` says which change moves it, and by how
+much."""
 
 ONE_OF, LOWER, ABOVE, UPPER = "one of", "at least", "above", "at most"
 """Kinds of checks, in words."""
@@ -139,7 +165,10 @@ class Constraint:
     @property
     def error(self) -> str:
         """What is allowed, in words."""
-        return f"{self.kind} {', '.join(map(repr, self.value)) if self.kind == ONE_OF else f'{self.value:g}'}"
+        return (
+            f"{self.kind} "
+            f"{', '.join(map(repr, self.value)) if self.kind == ONE_OF else f'{self.value:g}'}"
+        )
 
 
 @dataclass(frozen=True)
@@ -177,7 +206,8 @@ def column(
     of: str = "",
     **bounds: float,
 ) -> Column:
-    """Declare one column; `allowed` and the bounds `lower`, `above` (exclusive), `upper` become checks.
+    """Declare one column; `allowed` and the bounds `lower`, `above` (exclusive), `upper` become
+    checks.
 
     free: any text, not a name or a sentence. of: see `Column.of`.
     """
@@ -186,7 +216,9 @@ def column(
     return Column(dtype, meaning, unit, tuple(checks), nullable, free, of=of)
 
 
-def text(meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False, of: str = "") -> Column:
+def text(
+    meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False, of: str = ""
+) -> Column:
     """Declare a text, never null."""
     return column(TEXT, meaning, allowed=allowed, free=free, of=of)
 
@@ -208,10 +240,16 @@ def gain(meaning: str, *, of: str = STORED) -> Column:
 
 def one_of(meaning: str, values: Mapping[str, str], *, empty: bool = False, of: str = "") -> Column:
     """Declare a text of some values, each with its meaning; `empty`: or none."""
-    return text(f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}", [*values, *[""] * empty], of=of)
+    return text(
+        f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}",
+        [*values, *[""] * empty],
+        of=of,
+    )
 
 
-def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str) -> Table:
+def table(
+    name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str
+) -> Table:
     """Declare one table; `references` maps a column to the table whose key it must be found in."""
     named = {label: replace(each, name=label) for label, each in columns.items()}
     return Table(name, meaning, tuple(key), named, references)
@@ -219,7 +257,8 @@ def table(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Col
 
 RUN_ID = text("hash of what was measured, see the table runs")
 PROMPT_ID = text("prompt within the run's prompt set; empty: averaged over the set")
-SHARE, COSINE = {"lower": 0.0, "upper": 1.0}, {"lower": -1.0001, "upper": 1.0001}
+SHARE = {"lower": 0.0, "upper": 1.0}
+COSINE = {"lower": -1.0001, "upper": 1.0001}
 MISSING = text("why numeric values of this row are missing; empty where none is")
 
 
@@ -238,12 +277,16 @@ MODELS = table(
         "revision": text("branch, tag or commit; main where a source states none"),
         "heritage": text("lab that trained the model; empty: not stated", of=TRAINING),
         "family": text("models of one lab that share a recipe, such as pythia", of=TRAINING),
-        "variant": text("base or instruct; empty: not stated", ["base", "instruct", ""], of=TRAINING),
+        "variant": text(
+            "base or instruct; empty: not stated", ["base", "instruct", ""], of=TRAINING
+        ),
         "parent": text(
-            "model_id of the model it was tuned from; empty: trained from scratch or not stated", of=TRAINING
+            "model_id of the model it was tuned from; empty: trained from scratch or not stated",
+            of=TRAINING,
         ),
         "seed_of": text(
-            "model_id of the model that it repeats with another seed; empty: none, or not stated", of=TRAINING
+            "model_id of the model that it repeats with another seed; empty: none, or not stated",
+            of=TRAINING,
         ),
         "architecture": text("model type of its configuration, such as gpt_neox"),
         "n_layers": count("blocks, L"),
@@ -253,81 +296,144 @@ MODELS = table(
         "n_kv_heads": count("key/value heads, K; 0: no attention", lower=0, nullable=True),
         "d_head": count("width of a head, d_h; 0: no attention", lower=0, nullable=True),
         "d_ff": count("width of the feed-forward layer; 0: none", lower=0, nullable=True),
-        "vocab_size": count("rows of the embedding, padding included; 0: it reads images", lower=0, nullable=True),
+        "vocab_size": count(
+            "rows of the embedding, padding included; 0: it reads images", lower=0, nullable=True
+        ),
         "n_positions": count("rows of a learned position table; 0: none", lower=0, nullable=True),
         "tied_embeddings": column(FLAG, "unembedding is the embedding", nullable=True),
-        "gated_mlp": column(FLAG, "three feed-forward matrices (gate, up, down) rather than two", nullable=True),
+        "gated_mlp": column(
+            FLAG, "three feed-forward matrices (gate, up, down) rather than two", nullable=True
+        ),
         "n_params": count("all weights, tied ones once, by the formula of its architecture"),
         "n_params_nonembedding": count(
             "weights without token embedding, position table and unembedding", nullable=True
         ),
         "norm_kind": text("normalisation; empty: not stated", ["LayerNorm", "RMSNorm", ""]),
-        "norm_place": one_of("where the block normalises, empty where not stated; ", NORM_PLACES, empty=True),
+        "norm_place": one_of(
+            "where the block normalises, empty where not stated; ", NORM_PLACES, empty=True
+        ),
         "position_scheme": text("how positions enter; empty: not stated", [*POSITION_SCHEMES, ""]),
-        "parallel_block": column(FLAG, "attention and feed-forward layer read the same stream", nullable=True),
+        "parallel_block": column(
+            FLAG, "attention and feed-forward layer read the same stream", nullable=True
+        ),
         "year": column(
-            INTEGER, "year of release; empty: not stated", "year", nullable=True, lower=2017, upper=2100, of=TRAINING
+            INTEGER,
+            "year of release; empty: not stated",
+            "year",
+            nullable=True,
+            lower=2017,
+            upper=2100,
+            of=TRAINING,
         ),
         "source": text("where the facts of this row come from"),
         "modality": one_of("what the stack is: ", MODALITIES),
-        "stages": count("widths of the stream one behind the other; above 1 ratios across stages are no gains"),
-        "quantised": text(
-            "scheme that its weights were rounded by before they were measured, such as Q4_K_M or int8; empty: none"
+        "stages": count(
+            "widths of the stream one behind the other; above 1 ratios across stages are no gains"
         ),
-        "package": text("package that its weights come from, name and version; empty: none, or not stated"),
-        "model_licence": text("licence of its weights, by its SPDX name where it has one; empty: not stated"),
+        "quantised": text(
+            "scheme that its weights were rounded by before they were measured, such as Q4_K_M or "
+            "int8; empty: none"
+        ),
+        "package": text(
+            "package that its weights come from, name and version; empty: none, or not stated"
+        ),
+        "model_licence": text(
+            "licence of its weights, by its SPDX name where it has one; empty: not stated"
+        ),
     },
 )
 
 LINEAGE = table(
     "lineage",
-    "descent of models: one row per model and parent; models that nobody measured stand here as parents too",
+    "descent of models: one row per model and parent; models that nobody measured stand here as "
+    "parents too",
     ["model_id", "parent"],
     {
         "model_id": text("model"),
-        "parent": text("model_id of the model whose weights it began with; empty: none, or not stated", of=TRAINING),
-        "kind": one_of("how it comes from its parent, empty where not stated; ", DESCENTS, empty=True, of=TRAINING),
-        "share": number(
-            "share of this parent's weights in those it began with", "share", above=0.0, upper=1.0, of=TRAINING
+        "parent": text(
+            "model_id of the model whose weights it began with; empty: none, or not stated",
+            of=TRAINING,
         ),
-        "tokens": number("tokens that it was trained on since its parent", "10^9 tokens", above=0.0, of=TRAINING),
+        "kind": one_of(
+            "how it comes from its parent, empty where not stated; ",
+            DESCENTS,
+            empty=True,
+            of=TRAINING,
+        ),
+        "share": number(
+            "share of this parent's weights in those it began with",
+            "share",
+            above=0.0,
+            upper=1.0,
+            of=TRAINING,
+        ),
+        "tokens": number(
+            "tokens that it was trained on since its parent", "10^9 tokens", above=0.0, of=TRAINING
+        ),
         "distance": number(
-            "distance of its weights from its parent's, relative Frobenius norm", "ratio", above=0.0, of=TRAINING
+            "distance of its weights from its parent's, relative Frobenius norm",
+            "ratio",
+            above=0.0,
+            of=TRAINING,
         ),
         "teacher": text("model that it was distilled from, or unnamed; empty: none", of=TRAINING),
-        "tokenizer": text("tokenizer, by the name of the models that it was made for; empty: not stated"),
-        "corpus": text("corpus that it was trained on since its parent; empty: not stated", of=TRAINING),
-        "heritage": text("lab that trained it, of models that the table models lacks; empty: as there", of=TRAINING),
+        "tokenizer": text(
+            "tokenizer, by the name of the models that it was made for; empty: not stated"
+        ),
+        "corpus": text(
+            "corpus that it was trained on since its parent; empty: not stated", of=TRAINING
+        ),
+        "heritage": text(
+            "lab that trained it, of models that the table models lacks; empty: as there",
+            of=TRAINING,
+        ),
         "family": text("family of it, likewise", of=TRAINING),
         "source": text("where the facts of this row come from", free=True),
     },
 )
 
 _SHAPE_OF_CANDIDATES = (
-    *("architecture", "n_layers", "d_model", "n_heads", "n_kv_heads", "d_head", "d_ff", "vocab_size"),
+    *(
+        "architecture",
+        "n_layers",
+        "d_model",
+        "n_heads",
+        "n_kv_heads",
+        "d_head",
+        "d_ff",
+        "vocab_size",
+    ),
     *("tied_embeddings", "gated_mlp", "n_params", "n_params_nonembedding", "norm_kind", "stages"),
 )
 CANDIDATES = table(
     "candidates",
-    "public models that could be measured: shape, whose they are, what they come from and how large they are; none is "
+    "public models that could be measured: shape, whose they are, what they come from and how "
+    "large they are; none is "
     "downloaded for it",
     ["model_id"],
     {
         "model_id": MODELS.columns["model_id"],
-        **{label: MODELS.columns[label] for label in ("heritage", "family", "variant", "parent", "seed_of")},
+        **{
+            label: MODELS.columns[label]
+            for label in ("heritage", "family", "variant", "parent", "seed_of")
+        },
         "kind": LINEAGE.columns["kind"],
         "year": MODELS.columns["year"],
         "modality": MODELS.columns["modality"],
         **{label: MODELS.columns[label] for label in _SHAPE_OF_CANDIDATES},
         "comparable": column(
-            FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"
+            FLAG,
+            "false where the norm comes after the residual sum: gains are near 1 by construction",
         ),
         "download_gb": number(
-            "its download in bfloat16, two bytes a weight; of a model of several stacks all of them; empty: not known",
+            "its download in bfloat16, two bytes a weight; of a model of several stacks all of "
+            "them; empty: not known",
             "10^9 bytes",
             above=0.0,
         ),
-        "gated": column(FLAG, "its files are given to those alone who ask; empty: not stated", nullable=True),
+        "gated": column(
+            FLAG, "its files are given to those alone who ask; empty: not stated", nullable=True
+        ),
         "model_licence": MODELS.columns["model_licence"],
         "source": text("where its shape comes from", free=True),
     },
@@ -340,10 +446,17 @@ PROMPTS = table(
     {
         "prompt_set": text("name of the set"),
         "prompt_id": text("name within the set"),
-        "text": text("the prompt; empty where it is not ours to ship, then only its hash is kept", free=True),
+        "text": text(
+            "the prompt; empty where it is not ours to ship, then only its hash is kept", free=True
+        ),
         "text_sha256": text("SHA-256 of the text in UTF-8"),
         "category": text("kind of prompt"),
-        "complexity": column(INTEGER, "rank of the category's complexity as its author gave it", "rank", nullable=True),
+        "complexity": column(
+            INTEGER,
+            "rank of the category's complexity as its author gave it",
+            "rank",
+            nullable=True,
+        ),
         "modality": text("what the prompt is", ["text", "image"]),
     },
 )
@@ -354,16 +467,24 @@ RUNS = table(
     ["run_id"],
     {
         "run_id": text(
-            "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, measure_version, source, and of "
+            "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, "
+            "measure_version, source, and of "
             "model_sha where it is stated"
         ),
         "model_id": text("model measured"),
         "revision": text("its revision"),
-        "dtype": text("precision of the weights", ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"]),
+        "dtype": text(
+            "precision of the weights",
+            ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"],
+        ),
         "attention": text("attention implementation: eager, sdpa, … or unstated"),
         "prompt_set": text("prompt set; empty: weights only"),
-        "prompt_sha": text("SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"),
-        "measure_version": text("version of the measurement code; published, external: as published, by others"),
+        "prompt_sha": text(
+            "SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"
+        ),
+        "measure_version": text(
+            "version of the measurement code; published, external: as published, by others"
+        ),
         "source": text("who measured: thermostats, or the file the rows come from"),
         "special_tokens": text("recorded: tokens that the tokenizer puts before every prompt"),
         "versions": text("recorded: library versions, name=version separated by spaces"),
@@ -371,14 +492,27 @@ RUNS = table(
         "seconds": number("recorded: wall-clock time", "s", lower=0.0),
         "measured_at": text("recorded: time, ISO 8601"),
         "proof": text(
-            "recorded: relative errors of what the measurement proved of itself, name=error; unproven=name-version: a "
+            "recorded: relative errors of what the measurement proved of itself, name=error; "
+            "unproven=name-version: a "
             "library of whose version the table proofs has no proof of the model's class"
         ),
-        "instrument": text("recorded: with what others measured; empty: as the source says, or by this package"),
-        "licence": text("recorded: SPDX licence under which others' rows ship; empty: that of the source or package"),
-        "model_sha": text("hash of the model measured, of its weights and configuration; empty: not stated"),
-        "confirmed_sha": text("recorded: model_sha that a run without one was confirmed to be of; empty: not asked"),
-        "differences": text("recorded: where files, configuration and loaded model differ; empty: nowhere", free=True),
+        "instrument": text(
+            "recorded: with what others measured; empty: as the source says, or by this package"
+        ),
+        "licence": text(
+            "recorded: SPDX licence under which others' rows ship; empty: that of the source or "
+            "package"
+        ),
+        "model_sha": text(
+            "hash of the model measured, of its weights and configuration; empty: not stated"
+        ),
+        "confirmed_sha": text(
+            "recorded: model_sha that a run without one was confirmed to be of; empty: not asked"
+        ),
+        "differences": text(
+            "recorded: where files, configuration and loaded model differ; empty: nowhere",
+            free=True,
+        ),
     },
     model_id="models",
 )
@@ -391,29 +525,42 @@ LAYERS = of_runs(
         "layer": count("block l", "1-based"),
         "prompt_id": PROMPT_ID,
         "position": one_of("token position: ", POSITIONS),
-        "norm_in": number("n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0, of=STORED),
+        "norm_in": number(
+            "n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0, of=STORED
+        ),
         "gain_block": gain("G_l = n_l / n_(l-1)"),
         "gain_attention": gain(
-            "norm of the attention's output over that of its (normed) input, or of what stands in its place"
+            "norm of the attention's output over that of its (normed) input, or of what stands in "
+            "its place"
         ),
         "gain_mlp": gain("norm of the feed-forward layer's output over that of its (normed) input"),
         "write_attention": gain("norm of what attention writes over n_(l-1)"),
         "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
-        "gain_sum_attention": gain("post-norm blocks: norm of x + attention(x), not yet normed, over n_(l-1)"),
-        "gain_sum_mlp": gain("post-norm blocks: the same of the feed-forward layer, over its input"),
+        "gain_sum_attention": gain(
+            "post-norm blocks: norm of x + attention(x), not yet normed, over n_(l-1)"
+        ),
+        "gain_sum_mlp": gain(
+            "post-norm blocks: the same of the feed-forward layer, over its input"
+        ),
         "cosine": number("cos(x_(l-1), x_l)", "cosine", **COSINE, of=STORED),
         "anisotropy": number(
-            "mean pairwise cosine of the token vectors of x_l, first token left out", "cosine", **COSINE, of=STORED
+            "mean pairwise cosine of the token vectors of x_l, first token left out",
+            "cosine",
+            **COSINE,
+            of=STORED,
         ),
         "read_norm": number(
-            "norm of P x_(l-1), P = I - 11'/d where the norms that read the stream subtract the mean, else I; empty of "
+            "norm of P x_(l-1), P = I - 11'/d where the norms that read the stream subtract the "
+            "mean, else I; empty of "
             "post-norm blocks, as all that is made of it",
             "norm",
             above=0.0,
             of=STORED,
         ),
         "gain_read": gain("R_l, norm of P x_l over that of P x_(l-1)", of=FUNCTION),
-        "centred_write_attention": gain("norm of P times what attention writes over that of P x_(l-1)", of=FUNCTION),
+        "centred_write_attention": gain(
+            "norm of P times what attention writes over that of P x_(l-1)", of=FUNCTION
+        ),
         "centred_write_mlp": gain("the same of the feed-forward layer", of=FUNCTION),
         "n_tokens": count("real tokens of the prompt", nullable=True),
     },
@@ -421,11 +568,15 @@ LAYERS = of_runs(
 
 SUMMARIES = of_runs(
     "summaries",
-    "named values per run or prompt, where only a summary was published or the quantity has no layer",
+    "named values per run or prompt, where only a summary was published or the quantity has no "
+    "layer",
     ["prompt_id", "estimand"],
     {
         "prompt_id": PROMPT_ID,
-        "estimand": text("name of the quantity; _mean and _sd: mean and standard deviation over prompts or layers"),
+        "estimand": text(
+            "name of the quantity; _mean and _sd: mean and standard deviation over prompts or "
+            "layers"
+        ),
         "value": number("its value", "as named", of=STORED),
     },
 )
@@ -438,7 +589,9 @@ OUTPUTS = of_runs(
         "prompt_id": PROMPT_ID,
         "entropy": number("entropy of the distribution", "nat", lower=-1e-6, of=FUNCTION),
         "top_token": text(
-            "most probable token, control characters and backslashes escaped as in JSON", free=True, of=FUNCTION
+            "most probable token, control characters and backslashes escaped as in JSON",
+            free=True,
+            of=FUNCTION,
         ),
         "top_probability": number("its probability", "probability", **SHARE, of=FUNCTION),
         "logit_mean": number("mean of the logits", "logit", of=STORED),
@@ -457,23 +610,28 @@ WEIGHTS = of_runs(
         "head": text("query head, 1-based; empty: the whole matrix"),
         "spectral_norm": number("largest singular value", "norm", lower=0.0, of=STORED),
         "frobenius_norm": number("Frobenius norm", "norm", lower=0.0, of=STORED),
-        "stable_rank": number("squared Frobenius norm over squared spectral norm", "ratio", lower=0.0, of=STORED),
+        "stable_rank": number(
+            "squared Frobenius norm over squared spectral norm", "ratio", lower=0.0, of=STORED
+        ),
         "ov_read_norm": number(
-            "OV of a head: spectral norm of m P W_O W_V diag(g) P, g the weight of the norm that is read and m what "
+            "OV of a head: spectral norm of m P W_O W_V diag(g) P, g the weight of the norm that "
+            "is read and m what "
             "multiplies the write; over read_norm of the table layers it is ov_read",
             "norm",
             lower=0.0,
             of=STORED,
         ),
         "balanced_norm": number(
-            "whole W_V and W_O: spectral norm after OV, folded and centred, was shared out evenly between both in each "
+            "whole W_V and W_O: spectral norm after OV, folded and centred, was shared out evenly "
+            "between both in each "
             "group of heads; their ratio is the balanced ratio",
             "norm",
             lower=0.0,
             of=STORED,
         ),
         "stored_as": text(
-            "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; empty: none"
+            "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; "
+            "empty: none"
         ),
     },
 )
@@ -489,14 +647,24 @@ ATTENTION = of_runs(
         "variant": one_of("definition: ", ATTENTION_VARIANTS),
         "trace": number("trace of the sheaf Laplacian", "norm squared", of=STORED),
         "self_attention": number("tr A / n", "ratio", of=FUNCTION),
-        "graph_lambda2": number("second-smallest eigenvalue of the graph Laplacian", "weight", of=FUNCTION),
-        "laplacian_min": number("smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", of=STORED),
-        "laplacian_max": number("largest eigenvalue of the sheaf Laplacian", "norm squared", of=STORED),
+        "graph_lambda2": number(
+            "second-smallest eigenvalue of the graph Laplacian", "weight", of=FUNCTION
+        ),
+        "laplacian_min": number(
+            "smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", of=STORED
+        ),
+        "laplacian_max": number(
+            "largest eigenvalue of the sheaf Laplacian", "norm squared", of=STORED
+        ),
         "entropy": number("mean entropy of the attention rows", "nat", of=FUNCTION),
         "distance": number("mean distance attended over", "token", of=FUNCTION),
-        "operator_norm": number("mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", of=STORED),
+        "operator_norm": number(
+            "mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", of=STORED
+        ),
         "contraction_ratio": number(
-            "mean operator norm of the restriction maps over the spectral norm of W_V", "ratio", of=FUNCTION
+            "mean operator norm of the restriction maps over the spectral norm of W_V",
+            "ratio",
+            of=FUNCTION,
         ),
     },
 )
@@ -530,38 +698,62 @@ FINDINGS = table(
         "verdict": text("by the decision rule of the analysis", VERDICTS),
         "reason": text("why it is inconclusive; empty: it is not, or nothing is declared"),
         "leans": text("the verdict to which an open one leans; empty: to neither"),
-        "unless": text("the hostile world in which a decided verdict would not stand; empty: it stands there"),
-        "provisional": text("why the limits of its verdict are provisional; empty: they are those of this design"),
-        "level": number("attained level of the side that is given, or leant to", "probability", **SHARE),
-        "limit": number("α*: the level below which that side is given; empty: not tried", "probability", **SHARE),
-        "p_worst": text("p of that side in the worst plausible world, in classes; empty: not tried"),
+        "unless": text(
+            "the hostile world in which a decided verdict would not stand; empty: it stands there"
+        ),
+        "provisional": text(
+            "why the limits of its verdict are provisional; empty: they are those of this design"
+        ),
+        "level": number(
+            "attained level of the side that is given, or leant to", "probability", **SHARE
+        ),
+        "limit": number(
+            "α*: the level below which that side is given; empty: not tried", "probability", **SHARE
+        ),
+        "p_worst": text(
+            "p of that side in the worst plausible world, in classes; empty: not tried"
+        ),
         "estimate": number("estimate of the estimand", "as named"),
         "lower": number("lower end of its interval", "as named"),
         "upper": number("upper end of its interval", "as named"),
         "interval": text("kind and level of the interval"),
         "probability": number(
-            "p-value or posterior probability, as `interval` and the page say", "probability", **SHARE
+            "p-value or posterior probability, as `interval` and the page say",
+            "probability",
+            **SHARE,
         ),
         "posterior": number(
-            "posterior probability of the statement that is asked; empty: no fit", "probability", **SHARE
+            "posterior probability of the statement that is asked; empty: no fit",
+            "probability",
+            **SHARE,
         ),
         "mc_error": number("Monte-Carlo standard error of `posterior`", "probability", lower=0.0),
         "n_models": count("models it rests on", lower=0),
         "n_heritages": count("heritages it rests on", lower=0),
         "rhat_max": number("largest R-hat; empty: not sampled", "ratio"),
         "ess_min": number("smallest effective sample size; empty: not sampled", "draws"),
-        "divergences": column(INTEGER, "divergent transitions; empty: not sampled", "count", nullable=True),
-        "drawn": text("versions and day by which PyMC drew its posterior; empty: nothing was sampled"),
-        "inputs_sha": text("SHA-256 over the analysis, its words, the error rates of its rules and the rows it read"),
+        "divergences": column(
+            INTEGER, "divergent transitions; empty: not sampled", "count", nullable=True
+        ),
+        "drawn": text(
+            "versions and day by which PyMC drew its posterior; empty: nothing was sampled"
+        ),
+        "inputs_sha": text(
+            "SHA-256 over the analysis, its words, the error rates of its rules and the rows it "
+            "read"
+        ),
     },
 )
 
 PROOFS = table(
     "proofs",
-    "what was proved of a tiny model of every class, by version of transformers: `make proofs` writes it",
+    "what was proved of a tiny model of every class, by version of transformers: `make proofs` "
+    "writes it",
     ["architecture", "transformers"],
     {
-        "architecture": text("entry that describes the class, as `thermostats ls architectures` names it"),
+        "architecture": text(
+            "entry that describes the class, as `thermostats ls architectures` names it"
+        ),
         "transformers": text("version of transformers"),
         "torch": text("version of torch"),
         "dtype": text("precision of the weights"),
@@ -593,8 +785,10 @@ SOURCES = table(
 
 STATEMENTS = table(
     "statements",
-    "figures the study states that are no measurement: correlations, p-values, means, formulas, values read off "
-    "figures; those of files that follow from imported rows have the fate derivable in reconciliation",
+    "figures the study states that are no measurement: correlations, p-values, means, formulas, "
+    "values read off "
+    "figures; those of files that follow from imported rows have the fate derivable in "
+    "reconciliation",
     ["source", "pointer"],
     {
         "source": text("file name, or preprint"),
@@ -608,7 +802,8 @@ STATEMENTS = table(
 
 INCONSISTENCIES = table(
     "inconsistencies",
-    "where the study's files disagree with each other, with themselves, or with what they say they hold",
+    "where the study's files disagree with each other, with themselves, or with what they say they "
+    "hold",
     ["inconsistency_id"],
     {
         "inconsistency_id": text("name"),
@@ -631,13 +826,17 @@ RECONCILIATION = table(
         "file": text("file name"),
         "pointer": text("place in the file, * for any index"),
         "fate": text(
-            "imported: a row of a table; derivable: recomputed from imported rows and compared, and a row of "
-            "statements where it is a figure of its own and no copy, count, shape or entry of a list; left out",
+            "imported: a row of a table; derivable: recomputed from imported rows and compared, "
+            "and a row of "
+            "statements where it is a figure of its own and no copy, count, shape or entry of a "
+            "list; left out",
             FATES,
         ),
         "numbers": count("numbers at this place", lower=0),
         "missing": count("of these not a number (NaN) in the file", lower=0),
-        "largest_difference": number("derivable: largest relative difference of the recomputed value", "ratio"),
+        "largest_difference": number(
+            "derivable: largest relative difference of the recomputed value", "ratio"
+        ),
         "where": text("imported: table and column; derivable: from what; left out: reason"),
     },
 )
@@ -648,17 +847,43 @@ RUN_TABLES = tuple(each.name for each in OF_RUNS)
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)
 TABLES: dict[str, Table] = {
     schema.name: schema
-    for schema in (MODELS, LINEAGE, CANDIDATES, PROMPTS, RUNS, *OF_RUNS, FINDINGS, PROOFS, *OF_STUDY)
+    for schema in (
+        MODELS,
+        LINEAGE,
+        CANDIDATES,
+        PROMPTS,
+        RUNS,
+        *OF_RUNS,
+        FINDINGS,
+        PROOFS,
+        *OF_STUDY,
+    )
 }
 
 
 ADDED: dict[str, dict[str, Any]] = {
-    "models": {"seed_of": "", "modality": "decoder", "stages": 1, "quantised": "", "package": "", "model_licence": ""},
+    "models": {
+        "seed_of": "",
+        "modality": "decoder",
+        "stages": 1,
+        "quantised": "",
+        "package": "",
+        "model_licence": "",
+    },
     "prompts": {"modality": "text"},
     "weights": {"ov_read_norm": None, "balanced_norm": None, "stored_as": ""},
-    "runs": dict.fromkeys(("proof", "instrument", "licence", "model_sha", "confirmed_sha", "differences"), ""),
+    "runs": dict.fromkeys(
+        ("proof", "instrument", "licence", "model_sha", "confirmed_sha", "differences"), ""
+    ),
     "layers": dict.fromkeys(
-        ("gain_sum_attention", "gain_sum_mlp", "read_norm", "gain_read", "centred_write_attention", "centred_write_mlp")
+        (
+            "gain_sum_attention",
+            "gain_sum_mlp",
+            "read_norm",
+            "gain_read",
+            "centred_write_attention",
+            "centred_write_mlp",
+        )
     ),
     "findings": {
         **dict.fromkeys(("view_of", "leans", "unless", "provisional", "p_worst"), ""),
@@ -675,12 +900,19 @@ def absent(name: str) -> dict[str, Any]:
 
 def with_added(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The frame with the columns that were added to its table later."""
-    return frame.assign(**{label: value for label, value in absent(name).items() if label not in frame})
+    return frame.assign(
+        **{label: value for label, value in absent(name).items() if label not in frame}
+    )
 
 
 def written(frame: pd.DataFrame, name: str) -> list[str]:
-    """Columns that are written of a table: one that was added later only where it says something."""
-    empty = {x for x, value in absent(name).items() if (frame[x].isna() if value is None else frame[x] == value).all()}
+    """Columns that are written of a table: one that was added later only where it says
+    something."""
+    empty = {
+        x
+        for x, value in absent(name).items()
+        if (frame[x].isna() if value is None else frame[x] == value).all()
+    }
     return [label for label in frame if label not in empty]
 
 

@@ -1,9 +1,9 @@
 """Read and write the tidy tables of a data folder.
 
-A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and archives; a table is all
-of them together, a row of an archive giving way to one with the same key, in a user's store with the tables of the
-package beneath (`folders.py`). CSV files are sorted by key, floats in their shortest exact form, LF: saving what was
-loaded gives the same bytes.
+A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and
+archives; a table is all of them together, a row of an archive giving way to one with the same key,
+in a user's store with the tables of the package beneath (`folders.py`). CSV files are sorted by
+key, floats in their shortest exact form, LF: saving what was loaded gives the same bytes.
 """
 
 from __future__ import annotations
@@ -32,12 +32,20 @@ from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from thermostats.errors import DataError, UsageError, nearest, reason
 from thermostats.next_steps import written as as_code
-from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414 (said here too)
-from thermostats.settings import OFF as OFF  # noqa: PLC0414 (said here too)
+from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414
+from thermostats.settings import OFF as OFF  # noqa: PLC0414
 from thermostats.tables.choices import check_table
-from thermostats.tables.folders import ARCHIVE, TABLE, check_cells, layers, own_files, read_bytes, write_atomically
-from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414 (said here too)
-from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414 (said here too)
+from thermostats.tables.folders import (
+    ARCHIVE,
+    TABLE,
+    check_cells,
+    layers,
+    own_files,
+    read_bytes,
+    write_atomically,
+)
+from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414
+from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414
 from thermostats.tables.identities import check_identities, check_models
 from thermostats.tables.incoming import csv_lines
 from thermostats.tables.remedies import Remedy, renamed
@@ -57,19 +65,24 @@ from thermostats.tables.schemas import (
     written,
 )
 from thermostats.tables.validation import WORDS, converted, difference, in_turn, ranks_of
-from thermostats.tables.validation import validate as validate  # noqa: PLC0414 (said here too)
+from thermostats.tables.validation import validate as validate  # noqa: PLC0414
 
 PERMITTED = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0")
-"""SPDX identifiers of licences that let figures be passed on, with their source and the text of the licence."""
+"""SPDX identifiers of licences that let figures be passed on, with their source and the text of the
+licence."""
 
 
 def check_licence(licence: str, where: object) -> None:
     """Raise UsageError where a licence does not permit that figures ship with the package.
 
-    What is not stated permits nothing, and terms against commercial use or changed versions forbid it.
+    What is not stated permits nothing, and terms against commercial use or changed versions forbid
+    it.
     """
     if licence not in PERMITTED:
-        step = "ask its author, leave it out, or take it into your own folder: thermostats join FILES --data FOLDER"
+        step = (
+            "ask its author, leave it out, or take it into your own folder: thermostats join FILES "
+            "--data FOLDER"
+        )
         raise UsageError(
             "this licence does not permit that the rows ship",
             where=where,
@@ -95,33 +108,48 @@ def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
                 "table lineage names a parent that neither it nor table models has",
                 where=row["model_id"],
                 got=row["parent"],
-                next_step=f"add a row for {row['parent']} to table lineage, its parent empty where it has none",
+                next_step=f"add a row for {row['parent']} to table lineage, its parent empty where "
+                f"it has none",
             )
     stated = models[models["model_id"].isin(lineage["model_id"]) & (models["parent"] != "")]
     parents = lineage.groupby("model_id")["parent"].agg(set)
     for model, parent in stated[["model_id", "parent"]].drop_duplicates().itertuples(index=False):
         if parent not in parents[model]:
             got = f"{parent} in models, {', '.join(sorted(parents[model])) or 'none'} in lineage"
-            raise DataError("two tables name another parent", where=model, got=got, next_step="correct one of the two")
+            raise DataError(
+                "two tables name another parent",
+                where=model,
+                got=got,
+                next_step="correct one of the two",
+            )
     facts = models.drop_duplicates("model_id").set_index("model_id")
     for row in lineage[lineage["model_id"].isin(facts.index)].to_dict("records"):
         for label in ("heritage", "family"):
             held = facts.loc[row["model_id"], label]
             if row[label] and held and row[label] != held:
                 raise DataError(
-                    f"two tables name another {label}", where=row["model_id"], got=f"{row[label]}, {held}",
+                    f"two tables name another "
+                    f"{label}", where=row["model_id"], got=f"{row[label]}, {held}",
                     next_step="leave it empty in lineage",
                 )  # fmt: skip
 
 
 def joined(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
-    """One row per model and parent, with lab, family and year; the parent of table models where lineage lacks it."""
+    """One row per model and parent, with lab, family and year; the parent of table models where
+    lineage lacks it."""
     facts = models.drop_duplicates("model_id").set_index("model_id")
     rows = lineage.copy()
     lacking = facts[~facts.index.isin(rows["model_id"])].reset_index()
-    rows = pd.concat([rows, lacking[["model_id", "parent", "heritage", "family"]]], ignore_index=True)
+    rows = pd.concat(
+        [rows, lacking[["model_id", "parent", "heritage", "family"]]], ignore_index=True
+    )
     for label in ("heritage", "family"):
-        rows[label] = rows["model_id"].map(facts[label]).fillna("").where(rows[label].fillna("") == "", rows[label])
+        rows[label] = (
+            rows["model_id"]
+            .map(facts[label])
+            .fillna("")
+            .where(rows[label].fillna("") == "", rows[label])
+        )
     rows["year"] = rows["model_id"].map(facts["year"])
     texts = ["parent", "kind", "teacher", "tokenizer", "corpus", "source"]
     return rows.assign(**{label: rows[label].fillna("") for label in texts})
@@ -133,12 +161,15 @@ ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.b
 
 
 def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table:
-    """Rows of table `name` in a file, of an archive only those of `runs`, as typed columns, not yet validated.
+    """Rows of table `name` in a file, of an archive only those of `runs`, as typed columns, not yet
+    validated.
 
-    Raises DataError where it cannot be read or its columns are not as declared, naming the first cell that is not of
-    its column's type.
+    Raises DataError where it cannot be read or its columns are not as declared, naming the first
+    cell that is not of its column's type.
     """
-    return _read_archive(path, name, runs) if is_archive(path) else _parsed(_content(path), path, name)
+    return (
+        _read_archive(path, name, runs) if is_archive(path) else _parsed(_content(path), path, name)
+    )
 
 
 def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Table:
@@ -150,8 +181,12 @@ def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Tab
         raise DataError(f"table {name} cannot be read: {error}", where=path) from error
     declared = schema(name, rows.schema.names)
     if not rows.schema.equals(declared):
-        got, allowed = (", ".join(f"{each.name} {each.type}" for each in of) for of in (rows.schema, declared))
-        raise DataError(f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed)
+        got, allowed = (
+            ", ".join(f"{each.name} {each.type}" for each in of) for of in (rows.schema, declared)
+        )
+        raise DataError(
+            f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed
+        )
     if runs is not None and "run_id" in declared.names:
         rows = rows.filter(pc.is_in(rows["run_id"], pa.array(list(runs), pa.string())))
     return rows
@@ -172,40 +207,52 @@ def is_archive(path: Path) -> bool:
 @cache
 def runs_in(path: Path) -> frozenset[str]:
     """Runs that an archive holds rows of; an archive is never changed."""
-    return frozenset(pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist())
+    return frozenset(
+        pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist()
+    )
 
 
 def schema(name: str, there: Collection[str]) -> pa.Schema:
-    """Columns of table `name` as Arrow types them, in a file that may lack those that were added later."""
+    """Columns of table `name` as Arrow types them, in a file that may lack those that were added
+    later."""
     spare = {label for label in absent(name) if label not in there}
-    return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes(name).items() if label not in spare])
+    return pa.schema(
+        [(label, ARROW[dtype]) for label, dtype in dtypes(name).items() if label not in spare]
+    )
 
 
 def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
-    """Rows of table `name` in many CSV files, as `read` gives and refuses those of one; some are parsed at once."""
+    """Rows of table `name` in many CSV files, as `read` gives and refuses those of one; some are
+    parsed at once."""
     return [table for contents in _alike(paths) for table in _parsed_at_once(contents, name)]
 
 
 def _alike(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
-    """Files by turns that have the same first line; by itself one with quotes, in which a line may not be a row."""
+    """Files by turns that have the same first line; by itself one with quotes, in which a line may
+    not be a row."""
     alike: dict[Path, bytes] = {}
-    names, size = b"", 0
+    names = b""
+    size = 0
     for path in paths:
         content = _content(path)
-        first, quoted = content.partition(b"\n")[0], b'"' in content
+        first = content.partition(b"\n")[0]
+        quoted = b'"' in content
         if alike and (quoted or first != names or size > AT_ONCE):
             yield alike
-            alike, size = {}, 0
+            alike = {}
+            size = 0
         alike[path], names, size = content, first, size + len(content)
         if quoted:
             yield alike
-            alike, size = {}, 0
+            alike = {}
+            size = 0
     if alike:
         yield alike
 
 
 def _parsed_at_once(contents: Mapping[Path, bytes], name: str) -> list[pa.Table]:
-    """Rows of files whose first lines are the same; file by file where they are not as they must be."""
+    """Rows of files whose first lines are the same; file by file where they are not as they must
+    be."""
     if len(contents) > 1:
         header, *rest = contents.values()
         lines = [content.partition(b"\n")[2] for content in rest]
@@ -226,12 +273,18 @@ def _parsed(content: bytes, path: Path, name: str) -> pa.Table:
     """Rows of one CSV file."""
     declared = schema(name, _header(content, path, name))
     convert = ConvertOptions(
-        column_types=declared, null_values=[""], strings_can_be_null=False, true_values=["True"], false_values=["False"]
+        column_types=declared,
+        null_values=[""],
+        strings_can_be_null=False,
+        true_values=["True"],
+        false_values=["False"],
     )
     try:
         return read_csv(
             pa.py_buffer(content),
-            ReadOptions(use_threads=False, block_size=len(content) + 1),  # a cell may be longer than a block
+            ReadOptions(
+                use_threads=False, block_size=len(content) + 1
+            ),  # a cell may be longer than a block
             ParseOptions(newlines_in_values=True),
             convert,
         )
@@ -249,7 +302,8 @@ def _text(content: bytes, path: Path) -> str:
 
 
 def _header(content: bytes, path: Path, name: str) -> list[str]:
-    """Columns of the first line. Raises DataError where they are not those of a table in their order."""
+    """Columns of the first line. Raises DataError where they are not those of a table in their
+    order."""
     first = content.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace").split(",")
     declared = [label for label in dtypes(name) if label in first or label not in absent(name)]
     if first == declared:
@@ -262,7 +316,9 @@ def _header(content: bytes, path: Path, name: str) -> list[str]:
     if names == declared:
         return names
     lacking, extra = difference(names, declared)
-    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [f"unknown {', '.join(map(repr, extra))}"] * bool(extra)
+    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [
+        f"unknown {', '.join(map(repr, extra))}"
+    ] * bool(extra)
     raise DataError(
         f"columns of table {name} are not as declared",
         where=path,
@@ -273,8 +329,11 @@ def _header(content: bytes, path: Path, name: str) -> list[str]:
 
 
 def _check_cells(text: str, path: Path, name: str) -> None:
-    """Raise DataError for the first cell that is not of its declared type, with its line; none may be to blame."""
-    reader, cells, lines = csv.reader(io.StringIO(text, newline="")), [], []
+    """Raise DataError for the first cell that is not of its declared type, with its line; none may
+    be to blame."""
+    reader = csv.reader(io.StringIO(text, newline=""))
+    cells = []
+    lines = []
     try:
         names = next(reader)
         for row in reader:
@@ -285,7 +344,10 @@ def _check_cells(text: str, path: Path, name: str) -> None:
         return  # a cell of over 131,072 characters: there is none to point at
     wrong = converted(with_added(pd.DataFrame(cells, columns=names, dtype="str"), name), name)[1]
     for fault in sorted(wrong, key=lambda each: each.row):
-        what = f"table {name}, line {lines[fault.row]}, column {fault.column}: {fault.value!r} {fault.what}"
+        what = (
+            f"table {name}, line {lines[fault.row]}, column {fault.column}: {fault.value!r} "
+            f"{fault.what}"
+        )
         raise DataError(what, where=path, allowed=WORDS[dtypes(name)[fault.column]])
 
 
@@ -294,26 +356,37 @@ RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
 FEW = 16
 """Rows of a run on average, below which runs are put in order row by row."""
 PARSED: dict[bytes, pd.DataFrame] = {}
-"""Tables of few cells by what they were read from, the oldest first: a join reads the same ones several times."""
-MOST_PARSED, FEW_CELLS = 64, 300_000
+"""Tables of few cells by what they were read from, the oldest first: a join reads the same ones
+several times."""
+MOST_PARSED = 64
+FEW_CELLS = 300_000
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
 
 
 def load(
-    name: str, data: str | Path | None = None, *, private: bool = True, runs: Collection[str] | None = None
+    name: str,
+    data: str | Path | None = None,
+    *,
+    private: bool = True,
+    runs: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """Whole table `name`, validated and sorted by key; empty with the right columns where there are no rows.
+    """Whole table `name`, validated and sorted by key; empty with the right columns where there are
+    no rows.
 
-    A row of a user's store stands in the place of one with the same key among the package's. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` where it exists, unless `private` is False. With `runs`, rows of
-    other runs in archives and in files named after them are left out.
+    A row of a user's store stands in the place of one with the same key among the package's. Prompt
+    texts that may not be shipped are filled in from `private/prompts.csv` where it exists, unless
+    `private` is False. With `runs`, rows of other runs in archives and in files named after them
+    are left out.
 
     Raises DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
     check_table(name)
     folder = data_folder(data)
-    files = [[path for path in own_files(name, layer) if _may_hold(path, runs)] for layer in layers(folder)]
+    files = [
+        [path for path in own_files(name, layer) if _may_hold(path, runs)]
+        for layer in layers(folder)
+    ]
     digest = _digest(name, files, runs)
     frame = PARSED.get(digest)
     if frame is None:
@@ -326,7 +399,9 @@ def load(
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
-def _of_files(name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None) -> pd.DataFrame:
+def _of_files(
+    name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None
+) -> pd.DataFrame:
     """Table `name` from files by layer, those of a higher layer over those of a lower one."""
     rows = schema(name, ()).empty_table()
     for in_layer in files:
@@ -340,7 +415,8 @@ def _of_files(name: str, files: list[list[Path]], folder: Path, runs: Collection
 
 
 def _digest(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
-    """Hash of what `_of_files` depends on; empty where the files are large or cannot be read, which it says."""
+    """Hash of what `_of_files` depends on; empty where the files are large or cannot be read, which
+    it says."""
     digest = hashlib.sha256(repr((name, runs if runs is None else sorted(runs))).encode())
     try:
         if sum(path.stat().st_size for in_layer in files for path in in_layer) > AT_ONCE:
@@ -382,7 +458,8 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
 
 
 def _by_run(rows: pa.Table) -> pa.Table:
-    """Rows with the runs in order, as far as those of each are together: only what refers to them is moved."""
+    """Rows with the runs in order, as far as those of each are together: only what refers to them
+    is moved."""
     if "run_id" not in rows.column_names:
         return rows
     pieces: list[tuple[str, pa.RecordBatch]] = []
@@ -392,7 +469,9 @@ def _by_run(rows: pa.Table) -> pa.Table:
         if len(bounds) > FEW + len(run) // FEW:
             return rows
         pieces += [(run[a].as_py(), batch.slice(a, b - a)) for a, b in pairwise(bounds) if a < b]
-    return pa.Table.from_batches([batch for _, batch in sorted(pieces, key=itemgetter(0))], rows.schema)
+    return pa.Table.from_batches(
+        [batch for _, batch in sorted(pieces, key=itemgetter(0))], rows.schema
+    )
 
 
 def _framed(rows: pa.Table, name: str) -> pd.DataFrame:
@@ -421,19 +500,23 @@ def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
     path = folder / "private" / "prompts.csv"
     if not path.is_file():
         return prompts
-    texts = read_typed(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    texts = (
+        read_typed(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
+    )
     held = prompts["text_sha256"].map(texts).fillna("")
     return prompts.assign(text=prompts["text"].where(prompts["text"] != "", held))
 
 
 def to_csv(frame: pd.DataFrame, name: str) -> bytes:
-    """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats, LF."""
+    """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats,
+    LF."""
     checked = validate(frame, name)
     return csv_lines(checked[written(checked, name)], name).of(0, len(checked))
 
 
 class FilesOfRows(NamedTuple):
-    """Files of a table: the rows of all of them, the number of the file of each row, and the files by number."""
+    """Files of a table: the rows of all of them, the number of the file of each row, and the files
+    by number."""
 
     rows: pd.DataFrame
     number: NDArray[np.int64]
@@ -445,11 +528,16 @@ class FilesOfRows(NamedTuple):
         if not files:
             return cls(pd.DataFrame(columns=list(dtypes(name))), np.zeros(0, dtype=np.int64))
         rows = pd.concat(list(files.values()), ignore_index=True)
-        return cls(rows, np.repeat(np.arange(len(files)), [len(part) for part in files.values()]), tuple(files))
+        return cls(
+            rows,
+            np.repeat(np.arange(len(files)), [len(part) for part in files.values()]),
+            tuple(files),
+        )
 
 
 def to_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
-    """Bytes of each file of a table, its rows all checked at once; an optional column is in all files or in none."""
+    """Bytes of each file of a table, its rows all checked at once; an optional column is in all
+    files or in none."""
     if not files.paths:
         return {}
     by_key = in_turn(ranks_of(files.rows, name))
@@ -457,10 +545,14 @@ def to_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     checked = validate(files.rows, name)
     by_file = in_turn(number)
     if by_file is not None:
-        checked, number = checked.take(by_file), number[by_file]
+        checked = checked.take(by_file)
+        number = number[by_file]
     lines = csv_lines(checked[written(checked, name)], name)
     bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
-    return {path: lines.of(first, beyond) for path, first, beyond in zip(files.paths, bounds, bounds[1:], strict=False)}
+    return {
+        path: lines.of(first, beyond)
+        for path, first, beyond in zip(files.paths, bounds, bounds[1:], strict=False)
+    }
 
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:
@@ -486,11 +578,17 @@ def check(data: str | Path | None = None) -> dict[str, int]:
     return {name: len(frame) for name, frame in tables.items()}
 
 
-def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFrame, target: str) -> None:
+def check_reference(
+    frame: pd.DataFrame, name: str, label: str, other: pd.DataFrame, target: str
+) -> None:
     """Raise DataError where a value of column `label` is not a key of table `target`."""
     labels = [label, "revision"] if target == "models" else [label]
     keys = set(other[labels].itertuples(index=False, name=None))
-    distinct = frame[labels].drop_duplicates() if len(labels) > 1 else pd.DataFrame({label: frame[label].unique()})
+    distinct = (
+        frame[labels].drop_duplicates()
+        if len(labels) > 1
+        else pd.DataFrame({label: frame[label].unique()})
+    )
     for row in distinct.itertuples(index=False, name=None):
         if row not in keys:
             near = nearest(row[0], other["model_id"]) if target == "models" else ""
@@ -505,10 +603,13 @@ def check_reference(frame: pd.DataFrame, name: str, label: str, other: pd.DataFr
 
 
 def _remedy(label: str, model: str, near: str) -> Remedy:
-    """The rows under the name that is near, or the model to join first, with what only the user knows in capitals."""
+    """The rows under the name that is near, or the model to join first, with what only the user
+    knows in capitals."""
     if near:
         return Remedy(when=f"if {near} is meant", rows=renamed(label, model, near))
-    return Remedy(when="join the model first, with its facts for the words in capitals", before=_facts(model))
+    return Remedy(
+        when="join the model first, with its facts for the words in capitals", before=_facts(model)
+    )
 
 
 def _facts(model: str) -> str:
@@ -536,7 +637,8 @@ def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
 
 
 def cache_folder() -> Path | None:
-    """`$THERMOSTATS_CACHE`, else the platform's cache folder; None where the variable says `off`."""
+    """`$THERMOSTATS_CACHE`, else the platform's cache folder; None where the variable says
+    `off`."""
     chosen = os.environ.get(CACHE_VARIABLE, "")
     if chosen == OFF:
         return None
@@ -544,5 +646,9 @@ def cache_folder() -> Path | None:
         return Path(chosen)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "thermostats"
-    home = os.environ.get("LOCALAPPDATA") if sys.platform == "win32" else os.environ.get("XDG_CACHE_HOME")
+    home = (
+        os.environ.get("LOCALAPPDATA")
+        if sys.platform == "win32"
+        else os.environ.get("XDG_CACHE_HOME")
+    )
     return Path(home or Path.home() / ".cache") / "thermostats"

@@ -1,8 +1,10 @@
-"""A tree of descent: nodes with their parents and branch lengths, and the covariance of what drifts along it.
+"""A tree of descent: nodes with their parents and branch lengths, and the covariance of what drifts
+along it.
 
-What starts at 0 at the root and gains an independent N(0, length) on every branch has, over nodes i and j, covariance
-K_ij, the length of the path that they share: K = RRᵀ with R a row for every node and a column for every branch. A node
-with several parents is their mean by their shares, plus its own branch. Felsenstein 1985, doi:10.1086/284325.
+What starts at 0 at the root and gains an independent N(0, length) on every branch has, over nodes i
+and j, covariance K_ij, the length of the path that they share: K = RRᵀ with R a row for every node
+and a column for every branch. A node with several parents is their mean by their shares, plus its
+own branch. Felsenstein 1985, doi:10.1086/284325.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ PLAIN = re.compile(r"[^\s(),:;'\[\]]+")
 
 
 def newick_text(names: Sequence[str], parents: Sequence[int], lengths: Sequence[float]) -> str:
-    """Nodes in an order in which parents come before their children, the root first; its length is not written."""
+    """Nodes in an order in which parents come before their children, the root first; its length is
+    not written."""
     parts: list[list[str]] = [[] for _ in names]
     for i in range(len(names) - 1, 0, -1):
         parts[parents[i]].append(f"{_inner(parts[i])}{_quoted(names[i])}:{float(lengths[i])!r}")
@@ -46,7 +49,8 @@ MOST_DENSE = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Nodes, parents before children; the first is the root, and any node may be a model with rows of its own."""
+    """Nodes, parents before children; the first is the root, and any node may be a model with rows
+    of its own."""
 
     names: tuple[str, ...]
     parents: tuple[tuple[int, ...], ...]
@@ -81,10 +85,12 @@ class Tree:
 
     @classmethod
     def of(cls, edges: pd.DataFrame, *, unit: str = EQUAL, notes: Sequence[str] = ()) -> Tree:
-        """The tree of a table: name, parent (empty: the root), length; share and kind where there are such columns.
+        """The tree of a table: name, parent (empty: the root), length; share and kind where there
+        are such columns.
 
-        Raises DataError for a node that is its own ancestor, two roots, a parent that is no node, a branch twice,
-        lengths that are missing, infinite or below 0, and shares that do not add up to 1.
+        Raises DataError for a node that is its own ancestor, two roots, a parent that is no node, a
+        branch twice, lengths that are missing, infinite or below 0, and shares that do not add up
+        to 1.
         """
         return _made(edges, unit, tuple(notes))
 
@@ -97,11 +103,14 @@ class Tree:
     @property
     def merges(self) -> tuple[str, ...]:
         """Nodes with several parents."""
-        return tuple(name for name, parents in zip(self.names, self.parents, strict=True) if len(parents) > 1)
+        return tuple(
+            name for name, parents in zip(self.names, self.parents, strict=True) if len(parents) > 1
+        )
 
     @property
     def heights(self) -> Array:
-        """Length of the path from the root to every node, by shares where there are several: the variance K_ii."""
+        """Length of the path from the root to every node, by shares where there are several: the
+        variance K_ii."""
         if self.merges:
             return np.asarray(np.square(self.roots()).sum(axis=1))
         heights = np.zeros(len(self))
@@ -116,7 +125,8 @@ class Tree:
         return self._place[name]
 
     def roots(self) -> Array:
-        """R, nodes × nodes, with K = RRᵀ; row i holds the square roots of the branches that lead to node i."""
+        """R, nodes × nodes, with K = RRᵀ; row i holds the square roots of the branches that lead to
+        node i."""
         shares_of = np.zeros((len(self), len(self)))
         for i, (parents, shares) in enumerate(zip(self.parents, self.shares, strict=True)):
             for parent, share in zip(parents, shares, strict=True):
@@ -132,7 +142,8 @@ class Tree:
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """A node and all that it comes from, root first."""
-        seen, waiting = set(), [self.place(name)]
+        seen = set()
+        waiting = [self.place(name)]
         while waiting:
             seen.add(at := waiting.pop())
             waiting += [parent for parent in self.parents[at] if parent not in seen]
@@ -142,13 +153,19 @@ class Tree:
         """The tree of some nodes and what they come from, without the stem that all share."""
         places = {self.place(name) for name in names}
         if not places:
-            raise UsageError("no node is kept of the tree", got="no names", allowed="one or more of its nodes")
+            raise UsageError(
+                "no node is kept of the tree", got="no names", allowed="one or more of its nodes"
+            )
         wanted = set(places)
         for i in range(len(self) - 1, -1, -1):
             if i in wanted:
                 wanted.update(self.parents[i])
         order = sorted(wanted)
-        while len(order) > 1 and order[0] not in places and sum(order[0] in self.parents[i] for i in order) == 1:
+        while (
+            len(order) > 1
+            and order[0] not in places
+            and sum(order[0] in self.parents[i] for i in order) == 1
+        ):
             order = order[1:]
         new = {old: i for i, old in enumerate(order)}
         lengths = self.lengths[order].copy()
@@ -163,10 +180,15 @@ class Tree:
         )
 
     def clades(self, names: Sequence[str]) -> list[str]:
-        """For every node the branch from the root that it lies on; of a merge of several all of them, joined by +."""
+        """For every node the branch from the root that it lies on; of a merge of several all of
+        them, joined by +."""
         of: list[frozenset[str]] = []
         for i, parents in enumerate(self.parents):
-            above = frozenset[str]().union(*(of[parent] for parent in parents)) if parents else frozenset[str]()
+            above = (
+                frozenset[str]().union(*(of[parent] for parent in parents))
+                if parents
+                else frozenset[str]()
+            )
             of.append(above or (frozenset({self.names[i]}) if parents else above))
         return [" + ".join(sorted(of[self.place(name)])) or self.names[0] for name in names]
 
@@ -181,26 +203,47 @@ class Tree:
         return pd.DataFrame(rows, columns=["name", "parent", "share", "length", "kind", "height"])
 
     def newick(self) -> str:
-        """The tree in Newick's notation, with names of inner nodes; UsageError where a model has several parents."""
+        """The tree in Newick's notation, with names of inner nodes; UsageError where a model has
+        several parents."""
         if self.merges:
             raise UsageError(
                 "Newick's notation has one parent a node",
                 got=", ".join(self.merges[:5]),
                 next_step="write tree.edges() instead",
             )
-        return newick_text(self.names, [-1, *(parents[0] for parents in self.parents[1:])], list(self.lengths))
+        return newick_text(
+            self.names, [-1, *(parents[0] for parents in self.parents[1:])], list(self.lengths)
+        )
 
 
 def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
     names = edges["name"].astype(str)
     if twice := list(edges.loc[edges.duplicated(["name", "parent"]), "name"]):
-        raise DataError("a model has the same parent twice", got=twice[0], allowed="one row per model and parent")
-    share = edges["share"].astype("float64") if "share" in edges else pd.Series(np.nan, index=edges.index)
-    kind = edges["kind"].fillna("").astype(str) if "kind" in edges else pd.Series("", index=edges.index)
+        raise DataError(
+            "a model has the same parent twice",
+            got=twice[0],
+            allowed="one row per model and parent",
+        )
+    share = (
+        edges["share"].astype("float64")
+        if "share" in edges
+        else pd.Series(np.nan, index=edges.index)
+    )
+    kind = (
+        edges["kind"].fillna("").astype(str)
+        if "kind" in edges
+        else pd.Series("", index=edges.index)
+    )
     above: dict[str, list[tuple[str, float]]] = {}
     length: dict[str, float] = {}
     kinds: dict[str, str] = {}
-    columns = (names, edges["parent"].fillna("").astype(str), share, edges["length"].astype("float64"), kind)
+    columns = (
+        names,
+        edges["parent"].fillna("").astype(str),
+        share,
+        edges["length"].astype("float64"),
+        kind,
+    )
     for name, parent, own_share, own_length, own_kind in zip(*columns, strict=True):
         parents = above.setdefault(name, [])
         if parent:
@@ -220,10 +263,12 @@ def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
             next_step="leave the merged models out",
         )
     flat = [name for name in order[1:] if length[name] == 0]
-    messages = [f"branches of length 0, so these cannot differ from their parents by descent: {_few(flat)}"] * bool(
-        flat
-    )
-    messages += [f"models with several parents, so there is no Newick notation: {_few(merged)}"] * bool(merged)
+    messages = [
+        f"branches of length 0, so these cannot differ from their parents by descent: {_few(flat)}"
+    ] * bool(flat)
+    messages += [
+        f"models with several parents, so there is no Newick notation: {_few(merged)}"
+    ] * bool(merged)
     return Tree(
         names=tuple(order),
         parents=tuple(tuple(place[parent] for parent, _ in above[name]) for name in order),
@@ -240,14 +285,17 @@ def _check_parents(above: Mapping[str, Sequence[tuple[str, float]]]) -> None:
         for parent, _ in parents:
             if parent == name:
                 raise DataError(
-                    "a model is its own parent", got=name, next_step="leave its parent empty, or correct it"
+                    "a model is its own parent",
+                    got=name,
+                    next_step="leave its parent empty, or correct it",
                 )
             if parent not in above:
                 raise DataError(
                     "an orphan: its parent is not in the tree",
                     where=name,
                     got=f"parent {parent}",
-                    next_step=f"add a row for {parent} (its gain may be empty), or leave the parent empty",
+                    next_step=f"add a row for {parent} (its gain may be empty), or leave the "
+                    f"parent empty",
                 )
     roots = [name for name, parents in above.items() if not parents]
     if len(roots) > 1:
@@ -292,7 +340,9 @@ def _cycle(above: Mapping[str, Sequence[tuple[str, float]]], left: Collection[st
 
 
 def _check_lengths(lengths: Mapping[str, float]) -> None:
-    bad = {name: value for name, value in lengths.items() if not (np.isfinite(value) and value >= 0)}
+    bad = {
+        name: value for name, value in lengths.items() if not (np.isfinite(value) and value >= 0)
+    }
     if bad:
         name, value = next(iter(bad.items()))
         raise DataError(
@@ -303,7 +353,9 @@ def _check_lengths(lengths: Mapping[str, float]) -> None:
             next_step="correct it, or take equal branches (lengths='equal')",
         )
     if lengths and max(lengths.values()) == 0:
-        raise DataError("all branches have length 0", got=f"{len(lengths)} branches", allowed="one above 0")
+        raise DataError(
+            "all branches have length 0", got=f"{len(lengths)} branches", allowed="one above 0"
+        )
 
 
 def _shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...]:
@@ -313,7 +365,10 @@ def _shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...
     if not (stated > 0).all() or abs(stated.sum() - 1) > 1e-6:
         listed_shares = ", ".join(f"{parent} {share:g}" for parent, share in parents)
         raise DataError(
-            "shares of parents do not add up to 1", where=name, got=listed_shares, allowed="above 0, together 1"
+            "shares of parents do not add up to 1",
+            where=name,
+            got=listed_shares,
+            allowed="above 0, together 1",
         )
     return tuple(stated)
 

@@ -1,7 +1,9 @@
-"""The table `lineage` and the tree that it makes with the table models: root, lab, family, model, models tuned from it.
+"""The table `lineage` and the tree that it makes with the table models: root, lab, family, model,
+models tuned from it.
 
-A model with parents hangs on them; one without hangs on its family, a family on its lab, a lab on the root. So base and
-tuned models stand in one tree, and labs of a single family or families of a single model are known by where they hang.
+A model with parents hangs on them; one without hangs on its family, a family on its lab, a lab on
+the root. So base and tuned models stand in one tree, and labs of a single family or families of a
+single model are known by where they hang.
 """
 
 from __future__ import annotations
@@ -19,25 +21,38 @@ from thermostats.tables import store
 from thermostats.tables.store import check_lineage, joined
 from thermostats.tables.tree import EQUAL, Array, Tree
 
-PART = re.compile(r"\s*(?:\[[^\]]*\]\s*)*('(?:[^']|'')*'|[(),:;]|[^\s(),:;'\[\]]+(?: +[^\s(),:;'\[\]]+)*)")
+PART = re.compile(
+    r"\s*(?:\[[^\]]*\]\s*)*('(?:[^']|'')*'|[(),:;]|[^\s(),:;'\[\]]+(?: +[^\s(),:;'\[\]]+)*)"
+)
 AS_GIVEN = "as given"
 
 
 def read(text: str, where: object = "") -> Tree:
     """The tree of a text in Newick's notation; nodes without a name are called node 1, node 2, …
 
-    Branches without a length, all or none, are equal. Raises DataError for brackets that do not match, names that occur
-    twice, several trees, lengths that are no numbers.
+    Branches without a length, all or none, are equal. Raises DataError for brackets that do not
+    match, names that occur twice, several trees, lengths that are no numbers.
     """
-    names, parents, lengths = [""], [-1], [float("nan")]
-    at, place, ended, before = 0, 0, False, ""
+    names = [""]
+    parents = [-1]
+    lengths = [float("nan")]
+    at = 0
+    place = 0
+    ended = False
+    before = ""
     while place < len(text.rstrip()):
         match = PART.match(text, place)
         if match is None:
             raise _wrong("cannot be read", text, place, where)
-        part, place = match.group(1), match.end()
+        part = match.group(1)
+        place = match.end()
         if ended:
-            raise DataError("more than one tree", where=where, got=text[place - 10 : place + 20], allowed="one tree")
+            raise DataError(
+                "more than one tree",
+                where=where,
+                got=text[place - 10 : place + 20],
+                allowed="one tree",
+            )
         if part in {"(", ","}:
             at = at if part == "(" else parents[at]
             if at < 0 or (part == "(" and before not in {"", "(", ","}):
@@ -58,12 +73,21 @@ def read(text: str, where: object = "") -> Tree:
             _label(names, lengths, at, part, before, text, place, where)
         before = part
     if not ended:
-        raise DataError("a tree ends with a semicolon", where=where, got=text.strip()[-20:], next_step="add a ;")
+        raise DataError(
+            "a tree ends with a semicolon", where=where, got=text.strip()[-20:], next_step="add a ;"
+        )
     return _tree(names, parents, lengths, where)
 
 
 def _label(
-    names: list[str], lengths: list[float], at: int, part: str, before: str, text: str, place: int, where: object
+    names: list[str],
+    lengths: list[float],
+    at: int,
+    part: str,
+    before: str,
+    text: str,
+    place: int,
+    where: object,
 ) -> None:
     if before == ":":
         try:
@@ -80,8 +104,11 @@ def _tree(names: list[str], parents: list[int], lengths: list[float], where: obj
     stated = [name for name in names if name]
     if len(set(stated)) < len(stated):
         twice = pd.Series(stated)[pd.Series(stated).duplicated()].iloc[0]
-        raise DataError("a name twice in one tree", where=where, got=twice, allowed="every node by its own name")
-    number, taken = 0, set(stated)
+        raise DataError(
+            "a name twice in one tree", where=where, got=twice, allowed="every node by its own name"
+        )
+    number = 0
+    taken = set(stated)
     for i, name in enumerate(names):
         if not name:
             number += 1
@@ -93,7 +120,10 @@ def _tree(names: list[str], parents: list[int], lengths: list[float], where: obj
     if not equal and length.isna().any():
         lacking = names[1 + int(length.isna().to_numpy().argmax())]
         raise DataError(
-            "a branch without a length", where=where, got=lacking, allowed="a length on every branch, or none"
+            "a branch without a length",
+            where=where,
+            got=lacking,
+            allowed="a length on every branch, or none",
         )
     edges = pd.DataFrame(
         {
@@ -107,7 +137,12 @@ def _tree(names: list[str], parents: list[int], lengths: list[float], where: obj
 
 def _wrong(what: str, text: str, place: int, where: object) -> DataError:
     near = text[max(0, place - 20) : place + 10]
-    return DataError(f"no tree in Newick's notation: {what}", where=where, got=f"… {near} …", allowed="(A:1,B:1)root;")
+    return DataError(
+        f"no tree in Newick's notation: {what}",
+        where=where,
+        got=f"… {near} …",
+        allowed="(A:1,B:1)root;",
+    )
 
 
 ROOT = "root"
@@ -129,16 +164,19 @@ def tree(
     models: Collection[str] | None = None,
     data: str | Path | None = None,
 ) -> Tree:
-    """The tree of descent of the models in the tables, of a table of your own, or of a file in Newick's notation.
+    """The tree of descent of the models in the tables, of a table of your own, or of a file in
+    Newick's notation.
 
-    source: None for the tables `models` and `lineage`; a table or CSV file with `model_id` and, where known,
-    `heritage` (lab), `family`, `parent` (model_id; several rows for a merge, with `share`), `kind` and `year`; text or
-    a file (.nwk) in Newick's notation. Models that are named as parents and stand in no row of a table of yours are
-    looked up in the package's. lengths: `equal`, `tokens`, `distance`, or a column of the table; a branch without a
-    length takes the median of the others and is named in `notes`. models: those that are kept, with their ancestors.
+    source: None for the tables `models` and `lineage`; a table or CSV file with `model_id` and,
+    where known, `heritage` (lab), `family`, `parent` (model_id; several rows for a merge, with
+    `share`), `kind` and `year`; text or a file (.nwk) in Newick's notation. Models that are named
+    as parents and stand in no row of a table of yours are looked up in the package's. lengths:
+    `equal`, `tokens`, `distance`, or a column of the table; a branch without a length takes the
+    median of the others and is named in `notes`. models: those that are kept, with their ancestors.
 
-    Raises DataError for a circle, a model that is its own parent, an orphan, two roots, a child older than its parent,
-    shares that do not add up to 1, lengths below 0; UsageError for a file or column that does not exist.
+    Raises DataError for a circle, a model that is its own parent, an orphan, two roots, a child
+    older than its parent, shares that do not add up to 1, lengths below 0; UsageError for a file or
+    column that does not exist.
     """
     if isinstance(source, (str, Path)):
         source = _read(source)
@@ -151,14 +189,17 @@ def tree(
 
 
 def descent(data: str | Path | None = None) -> pd.DataFrame:
-    """One row per model and parent of the tables: lineage, with lab, family and year of the table models."""
-    models, lineage = store.load("models", data), store.load("lineage", data)
+    """One row per model and parent of the tables: lineage, with lab, family and year of the table
+    models."""
+    models = store.load("models", data)
+    lineage = store.load("lineage", data)
     check_lineage(models, lineage)
     return joined(models, lineage)
 
 
 def grown(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
-    """The tree of rows with model_id, parent, heritage, family, and share, kind, year and lengths where they are."""
+    """The tree of rows with model_id, parent, heritage, family, and share, kind, year and lengths
+    where they are."""
     held, notes = _lengths(rows, lengths)
     scratch = rows["parent"] == ""
     places = rows[scratch].drop_duplicates("model_id")
@@ -175,7 +216,9 @@ def grown(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
             next_step="rename the lab or the family",
         )
     with_parents = rows.assign(
-        parent=rows["parent"].mask(scratch, rows["model_id"].map(dict(zip(places["model_id"], family, strict=True))))
+        parent=rows["parent"].mask(
+            scratch, rows["model_id"].map(dict(zip(places["model_id"], family, strict=True)))
+        )
     )
     above = pd.DataFrame([(ROOT, "", ""), *sorted(tops)], columns=["name", "parent", "kind"])
     unit = 1.0 if lengths == EQUAL else float(held.median())
@@ -189,18 +232,29 @@ def grown(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
 
 
 def _of_user(table: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
-    """Rows of a user's table, one a model and parent, and of the package's for parents that it lacks."""
+    """Rows of a user's table, one a model and parent, and of the package's for parents that it
+    lacks."""
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
-        raise UsageError("no column model_id", got=some_of(table.columns, "model_id"), allowed=allowed)
-    texts, numbers = ("parent", "kind", "heritage", "family"), ("share", "year")
-    rows = table.drop_duplicates(["model_id", *(["parent"] if "parent" in table else [])]).reset_index(drop=True)
+        raise UsageError(
+            "no column model_id", got=some_of(table.columns, "model_id"), allowed=allowed
+        )
+    texts = ("parent", "kind", "heritage", "family")
+    numbers = ("share", "year")
+    rows = table.drop_duplicates(
+        ["model_id", *(["parent"] if "parent" in table else [])]
+    ).reset_index(drop=True)
     rows = rows.assign(**{x: rows[x].fillna("").astype(str) if x in rows else "" for x in texts})
     rows = rows.assign(**{x: pd.to_numeric(rows[x]) if x in rows else np.nan for x in numbers})
     lacking = set(rows["parent"]) - set(rows["model_id"]) - {""}
     if lacking:
         held = descent(data)
-        while new := set(held.loc[held["model_id"].isin(lacking), "parent"]) - lacking - set(rows["model_id"]) - {""}:
+        while (
+            new := set(held.loc[held["model_id"].isin(lacking), "parent"])
+            - lacking
+            - set(rows["model_id"])
+            - {""}
+        ):
             lacking |= new
         rows = pd.concat([rows, held[held["model_id"].isin(lacking)]], ignore_index=True)
     return rows
@@ -217,7 +271,9 @@ def _read(source: str | Path) -> Tree | pd.DataFrame:
         return pd.read_csv(path)
     except OSError as error:
         raise UsageError(
-            "no such tree", got=text[-100:], allowed="a table, a CSV file, a file .nwk, or text such as (A:1,B:1)root;"
+            "no such tree",
+            got=text[-100:],
+            allowed="a table, a CSV file, a file .nwk, or text such as (A:1,B:1)root;",
         ) from error
 
 
@@ -226,21 +282,31 @@ def _lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str]]:
     if lengths == EQUAL:
         return pd.Series(1.0, index=rows.index), []
     if lengths not in rows or not pd.api.types.is_numeric_dtype(rows[lengths]):
-        numeric = [str(x) for x in rows if pd.api.types.is_numeric_dtype(rows[x]) and x not in {"share", "year"}]
-        raise unknown("no such branch lengths", lengths, [*LENGTHS, *(x for x in numeric if x not in LENGTHS)])
+        numeric = [
+            str(x)
+            for x in rows
+            if pd.api.types.is_numeric_dtype(rows[x]) and x not in {"share", "year"}
+        ]
+        raise unknown(
+            "no such branch lengths", lengths, [*LENGTHS, *(x for x in numeric if x not in LENGTHS)]
+        )
     held = rows[lengths].astype("float64")
     lacking = held.isna()
     if lacking.all():
-        raise UsageError("no branch has such a length", got=lengths, next_step="take lengths='equal'")
+        raise UsageError(
+            "no branch has such a length", got=lengths, next_step="take lengths='equal'"
+        )
     names = list(rows.loc[lacking, "model_id"])
-    notes = [f"{lengths} of {len(names)} of {len(rows)} branches are not stated: the median of the others"] * bool(
-        names
-    )
+    notes = [
+        f"{lengths} of {len(names)} of {len(rows)} branches are not stated: the median of the "
+        f"others"
+    ] * bool(names)
     return held.fillna(held.median()), notes
 
 
 def _families(places: pd.DataFrame, lab: pd.Series) -> list[str]:
-    """Node that each model without parents hangs on; a family called as its lab, or none, is the lab itself."""
+    """Node that each model without parents hangs on; a family called as its lab, or none, is the
+    lab itself."""
     return [
         outer if inner in {"", outer} else f"{outer}: {inner}"
         for inner, outer in zip(places["family"], lab, strict=True)
@@ -264,7 +330,8 @@ def _check_years(rows: pd.DataFrame) -> None:
 
 
 LEAST = 3
-ROOT_NODE, JOINT = "root", "joint"
+ROOT_NODE = "root"
+JOINT = "joint"
 Branch = tuple[str, str, float]
 """Two nodes and the length between them."""
 
@@ -272,13 +339,14 @@ Branch = tuple[str, str, float]
 def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tree:
     """The tree of models whose distances are given, every model a tip.
 
-    distances: models × models, symmetric, 0 on the diagonal, names as index and columns; `weight_distances` and
-    `spectral_angles` make them. root: the model that the others come from, such as the base; by default the middle of
-    the longest path. A negative branch becomes 0 and its neighbour shorter by as much (Kuhner and Felsenstein 1994,
+    distances: models × models, symmetric, 0 on the diagonal, names as index and columns;
+    `weight_distances` and `spectral_angles` make them. root: the model that the others come from,
+    such as the base; by default the middle of the longest path. A negative branch becomes 0 and its
+    neighbour shorter by as much (Kuhner and Felsenstein 1994,
     doi:10.1093/oxfordjournals.molbev.a040126).
 
-    Raises UsageError for fewer than 3 models, distances that are not symmetric, missing, below 0 or all 0, and a root
-    that is none of the models.
+    Raises UsageError for fewer than 3 models, distances that are not symmetric, missing, below 0 or
+    all 0, and a root that is none of the models.
     """
     names, d = _checked(distances)
     if root is not None and root not in names:
@@ -290,47 +358,62 @@ def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tr
 
 
 def recovered(declared: Tree, joined: Tree, models: Collection[str]) -> pd.DataFrame:
-    """Which groups of models of a declared tree a joined one has: models, the names of the group; size; recovered.
+    """Which groups of models of a declared tree a joined one has: models, the names of the group;
+    size; recovered.
 
-    A group is those at or below a node, or all others: of unrooted trees only the split counts (Robinson and Foulds
-    1981, doi:10.1016/0025-5564(81)90043-2). Groups of one, and of all but one, are in every tree and left out.
+    A group is those at or below a node, or all others: of unrooted trees only the split counts
+    (Robinson and Foulds 1981, doi:10.1016/0025-5564(81)90043-2). Groups of one, and of all but one,
+    are in every tree and left out.
     """
     names = sorted(models)
     have = set(_groups(joined, names))
-    rows = [(", ".join(sorted(group)), len(group), group in have) for group in _groups(declared, names)]
+    rows = [
+        (", ".join(sorted(group)), len(group), group in have) for group in _groups(declared, names)
+    ]
     return pd.DataFrame(rows, columns=["models", "size", "recovered"])
 
 
 def _checked(distances: pd.DataFrame) -> tuple[list[str], Array]:
-    names, d = [str(name) for name in distances.columns], distances.to_numpy(dtype=np.float64)
+    names = [str(name) for name in distances.columns]
+    d = distances.to_numpy(dtype=np.float64)
     if [str(name) for name in distances.index] != names or len(set(names)) < len(names):
-        raise UsageError("rows and columns of distances differ", allowed="the same models in one order, each once")
+        raise UsageError(
+            "rows and columns of distances differ",
+            allowed="the same models in one order, each once",
+        )
     if len(names) < LEAST:
         raise UsageError("too few models for a tree", got=len(names), allowed=f"{LEAST} or more")
     if not np.isfinite(d).all() or (d < 0).any() or np.diagonal(d).any() or not np.allclose(d, d.T):
         allowed = "finite numbers of at least 0, the same both ways, 0 from a model to itself"
         raise UsageError("these are no distances", allowed=allowed)
     if not d.any():
-        raise UsageError("no tree", got="models none of which differs from another", allowed="a distance above 0")
+        raise UsageError(
+            "no tree", got="models none of which differs from another", allowed="a distance above 0"
+        )
     return names, d.copy()
 
 
 def _joined(names: Sequence[str], d: Array) -> list[Branch]:
     """Branches of the unrooted tree."""
-    left, branches = list(names), list[Branch]()
+    left = list(names)
+    branches = list[Branch]()
     while (n := len(left)) > LEAST:
         total = d.sum(axis=1)
         q = (n - 2) * d - total[:, None] - total
         np.fill_diagonal(q, np.inf)
         i, j = divmod(int(q.argmin()), n)
         above = d[i, j] / 2 + (total[i] - total[j]) / (2 * (n - 2))
-        branches += _pair(left[i], left[j], joint := _new(len(branches) // 2 + 1, names), above, d[i, j])
+        branches += _pair(
+            left[i], left[j], joint := _new(len(branches) // 2 + 1, names), above, d[i, j]
+        )
         rest = [k for k in range(n) if k not in {i, j}]
         new = (d[i, rest] + d[j, rest] - d[i, j]) / 2
         d = np.block([[d[np.ix_(rest, rest)], new[:, None]], [new, np.zeros(1)]])
         left = [*(left[k] for k in rest), joint]
     last = _new(len(branches) // 2 + 1, names)
-    a, b, c = d[0, 1], d[0, 2], d[1, 2]
+    a = d[0, 1]
+    b = d[0, 2]
+    c = d[1, 2]
     ends = zip(left, ((a + b - c) / 2, (a + c - b) / 2, (b + c - a) / 2), strict=True)
     return [*branches, *((name, last, max(float(length), 0.0)) for name, length in ends)]
 
@@ -358,7 +441,9 @@ def _neighbours(branches: Sequence[Branch]) -> dict[str, dict[str, float]]:
 
 def _hung(branches: Sequence[Branch], root: str) -> pd.DataFrame:
     """Edges of the tree that hangs on one of its nodes."""
-    neighbours, rows, seen = _neighbours(branches), [(root, "", 0.0)], {root}
+    neighbours = _neighbours(branches)
+    rows = [(root, "", 0.0)]
+    seen = {root}
     for name, _, _ in rows:
         new = {other: length for other, length in neighbours[name].items() if other not in seen}
         seen.update(new)
@@ -371,13 +456,17 @@ def _middle(branches: Sequence[Branch], names: Sequence[str]) -> tuple[str, list
     first, _ = _farthest(branches, names[0], names)
     _, path = _farthest(branches, first, names)
     half = path[-1][1] / 2
-    (near, at), (far, end) = next((before, after) for before, after in pairwise(path) if after[1] >= half)
+    (near, at), (far, end) = next(
+        (before, after) for before, after in pairwise(path) if after[1] >= half
+    )
     root = ROOT_NODE if ROOT_NODE not in names else _new(0, names)
     rest = [branch for branch in branches if {branch[0], branch[1]} != {near, far}]
     return root, [*rest, (near, root, half - at), (far, root, end - half)]
 
 
-def _farthest(branches: Sequence[Branch], start: str, names: Sequence[str]) -> tuple[str, list[tuple[str, float]]]:
+def _farthest(
+    branches: Sequence[Branch], start: str, names: Sequence[str]
+) -> tuple[str, list[tuple[str, float]]]:
     """The model farthest from one, and the nodes on the way with their distances from it."""
     edges = _hung(branches, start)
     above = dict(zip(edges["name"], edges["parent"], strict=True))
@@ -392,7 +481,8 @@ def _farthest(branches: Sequence[Branch], start: str, names: Sequence[str]) -> t
 
 
 def _groups(tree: Tree, names: Sequence[str]) -> list[frozenset[str]]:
-    """Groups of the models at or below every node, each once, as the side of the split without the first model."""
+    """Groups of the models at or below every node, each once, as the side of the split without the
+    first model."""
     below: list[set[str]] = [{name} & set(names) for name in tree.names]
     for i in range(len(tree) - 1, 0, -1):
         for parent in tree.parents[i]:

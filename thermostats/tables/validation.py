@@ -1,4 +1,5 @@
-"""One table against its schema: cells converted to their declared types, every wrong one named, rows sorted by key."""
+"""One table against its schema: cells converted to their declared types, every wrong one named,
+rows sorted by key."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ LARGEST = 2**62
 
 
 def ranks(columns: Iterable[pd.Series]) -> Ranks:
-    """A number for each row's combination of values, in the order of the first column, then of the second, and so on.
+    """A number for each row's combination of values, in the order of the first column, then of the
+    second, and so on.
 
     A missing value comes after all others and equals itself.
     """
@@ -52,24 +54,28 @@ def ranks(columns: Iterable[pd.Series]) -> Ranks:
     for values in columns:
         of_column, n = _ranks_of(values)
         if total is None:
-            total, size = of_column.astype(np.int64), n
+            total = of_column.astype(np.int64)
+            size = n
             continue
         if size * n > LARGEST:
             dense, total = np.unique(total, return_inverse=True)
             size = len(dense)
-        total, size = np.add(total * n, of_column), size * n
+        total = np.add(total * n, of_column)
+        size = size * n
     if total is None:
         raise ValueError("no columns")
     return total
 
 
 def in_turn(rank: Ranks) -> NDArray[np.int64] | None:
-    """Positions of rows in the order of their ranks, equal ones as they came; None where they are in it already."""
+    """Positions of rows in the order of their ranks, equal ones as they came; None where they are
+    in it already."""
     return None if (rank[1:] >= rank[:-1]).all() else np.argsort(rank, kind="stable")
 
 
 def again(rank: Ranks, *, keep: Literal["first", "last", False] = "first") -> NDArray[np.bool_]:
-    """Which rows have the rank of an earlier row; keep="last": of a later one; False: of any other."""
+    """Which rows have the rank of an earlier row; keep="last": of a later one; False: of any
+    other."""
     if (rank[1:] > rank[:-1]).all():
         return np.zeros(len(rank), dtype=np.bool_)
     return np.asarray(pd.Series(rank).duplicated(keep=keep))
@@ -86,7 +92,8 @@ def places(rank: Ranks, among: Ranks) -> NDArray[np.int64]:
 
 
 def rows_of(values: pd.Series, among: pd.Series) -> NDArray[np.int64]:
-    """Position of each value among others, of which each occurs once; -1 where it does not. Both are without gaps."""
+    """Position of each value among others, of which each occurs once; -1 where it does not. Both
+    are without gaps."""
     number, distinct = values.factorize()
     return np.asarray(pd.Index(among).get_indexer(pd.Index(distinct))[number], dtype=np.int64)
 
@@ -95,7 +102,9 @@ def _ranks_of(values: pd.Series) -> tuple[NDArray[np.integer], int]:
     """Rank of each value of a column, and how many ranks there may be."""
     cells = pa.array(values)
     coded = (
-        cells.combine_chunks().dictionary_encode() if isinstance(cells, pa.ChunkedArray) else cells.dictionary_encode()
+        cells.combine_chunks().dictionary_encode()
+        if isinstance(cells, pa.ChunkedArray)
+        else cells.dictionary_encode()
     )
     n = len(coded.dictionary)
     rank = np.empty(n + 1, dtype=np.int32)
@@ -106,7 +115,8 @@ def _ranks_of(values: pd.Series) -> tuple[NDArray[np.integer], int]:
 
 WORDS = {FLOAT: "a number", INTEGER: "a whole number", FLAG: "true or false", TEXT: "a text"}
 NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
-"""A number as text: no separators of thousands, no decimal comma, nothing that Python alone takes for one (`1_31`)."""
+"""A number as text: no separators of thousands, no decimal comma, nothing that Python alone takes
+for one (`1_31`)."""
 COMMA = re.compile(r"\s*[+-]?[0-9]+(,[0-9]+)+(\.[0-9]*)?\s*")
 LARGEST_WHOLE = 2**62
 """Whole numbers beyond are none of a table."""
@@ -119,7 +129,8 @@ class CellError(ValueError):
 
 
 def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
-    """A column of a declared type; place and value of each cell that is not of it, which is left empty, and why."""
+    """A column of a declared type; place and value of each cell that is not of it, which is left
+    empty, and why."""
     if str(values.dtype) == dtype:
         return (values.fillna("") if dtype == TEXT and values.hasnans else values), []
     if dtype == FLOAT and values.dtype.kind in "iuf":
@@ -129,30 +140,41 @@ def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, 
             return numbers_there, []
         return _by_distinct_text(values, dtype)
     if values.dtype == object and all(value is None for value in values.to_numpy()):
-        return pd.Series("" if dtype == TEXT else None, index=values.index, name=values.name, dtype=dtype), []
+        return pd.Series(
+            "" if dtype == TEXT else None, index=values.index, name=values.name, dtype=dtype
+        ), []
     return _one_by_one(values, dtype)
 
 
 def _plain_numbers(values: pd.Series) -> pd.Series | None:
-    """Texts as the floats nearest to them, where Arrow takes every one that is not empty for a finite number."""
+    """Texts as the floats nearest to them, where Arrow takes every one that is not empty for a
+    finite number."""
     texts = pa.array(values)
     try:
         floats = pc.cast(pc.if_else(pc.equal(texts, ""), None, texts), pa.float64())
     except pa.ArrowInvalid:
         return None
-    made = floats.to_numpy() if isinstance(floats, pa.ChunkedArray) else floats.to_numpy(zero_copy_only=False)
+    made = (
+        floats.to_numpy()
+        if isinstance(floats, pa.ChunkedArray)
+        else floats.to_numpy(zero_copy_only=False)
+    )
     if np.isfinite(made).sum() + floats.null_count < len(made):
         return None
     return pd.Series(made, index=values.index, name=values.name)
 
 
-def _by_distinct_text(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
+def _by_distinct_text(
+    values: pd.Series, dtype: str
+) -> tuple[pd.Series, list[tuple[int, object, str]]]:
     """As `cells_of`, every text converted once."""
     codes, texts = values.factorize(use_na_sentinel=False)
     cells, bad = _one_by_one(pd.Series(texts), dtype)
     of_code = {code: (value, what) for code, value, what in bad}
     rows = np.flatnonzero(np.isin(codes, list(of_code))) if bad else ()
-    return cells.take(codes).set_axis(values.index), [(int(row), *of_code[codes[row]]) for row in rows]
+    return cells.take(codes).set_axis(values.index), [
+        (int(row), *of_code[codes[row]]) for row in rows
+    ]
 
 
 def _one_by_one(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
@@ -164,7 +186,13 @@ def _one_by_one(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[in
             cells.append(None if is_missing(value) else CONVERT[dtype](value))
         except (ValueError, TypeError, ArithmeticError) as error:
             cells.append(None)
-            bad.append((row, value, (isinstance(error, CellError) and str(error)) or f"is not {WORDS[dtype]}"))
+            bad.append(
+                (
+                    row,
+                    value,
+                    (isinstance(error, CellError) and str(error)) or f"is not {WORDS[dtype]}",
+                )
+            )
     typed_cells = pd.Series(cells, index=values.index, dtype=object)
     return (typed_cells.fillna("") if dtype == TEXT else typed_cells).astype(dtype), bad
 
@@ -181,7 +209,9 @@ def _real(value: Any) -> Any:
     value = value.decode() if isinstance(value, bytes) else value
     if isinstance(value, str):
         if COMMA.fullmatch(value):
-            raise CellError("is not a number: the decimal sign is a point, and nothing sets thousands apart")
+            raise CellError(
+                "is not a number: the decimal sign is a point, and nothing sets thousands apart"
+            )
         if not NUMBER.fullmatch(value):
             raise ValueError(value)
         return Decimal(value.strip())  # exact; its float is the nearest
@@ -214,7 +244,9 @@ def _flag(value: Any) -> bool:
 def _text(value: Any) -> str:
     """A name or sentence; a whole number that came as 3.0 is 3, bytes are UTF-8."""
     if isinstance(value, datetime.date):
-        raise CellError("is a date where a text is wanted: spreadsheets make dates of 1-2 and the like")
+        raise CellError(
+            "is a date where a text is wanted: spreadsheets make dates of 1-2 and the like"
+        )
     if not isinstance(value, str | bytes | bool | np.bool_ | numbers.Real | Decimal):
         raise TypeError(value)
     if isinstance(value, float | np.floating) and float(value).is_integer():
@@ -225,7 +257,12 @@ def _text(value: Any) -> str:
     return text
 
 
-CONVERT: dict[str, Callable[[Any], Any]] = {FLOAT: _number, INTEGER: _integer, FLAG: _flag, TEXT: _text}
+CONVERT: dict[str, Callable[[Any], Any]] = {
+    FLOAT: _number,
+    INTEGER: _integer,
+    FLAG: _flag,
+    TEXT: _text,
+}
 
 
 def as_text(values: pd.Series) -> pd.Series:
@@ -242,15 +279,23 @@ def numbers_of(values: pd.Series) -> tuple[pd.Series, list[object]]:
     return numbers_there, [value for _, value, _ in bad]
 
 
-BOUND: dict[str, Callable[[Any, Any], Any]] = {LOWER: operator.ge, ABOVE: operator.gt, UPPER: operator.le}
-HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
-"""Control characters, characters without width, and those that turn the direction of text around."""
+BOUND: dict[str, Callable[[Any, Any], Any]] = {
+    LOWER: operator.ge,
+    ABOVE: operator.gt,
+    UPPER: operator.le,
+}
+HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+"""Control characters, characters without width, and those that turn the direction of text
+around."""
 FORMULA = ("=", "+", "-", "@")
 """What a spreadsheet takes for the beginning of a formula."""
 RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*")
 TIMES = ("measured_at",)
 """Columns of text that hold a time."""
-NOT_ALLOWED, FINITE = "is not allowed", "a finite number, or empty with the reason in `missing`"
+NOT_ALLOWED = "is not allowed"
+FINITE = "a finite number, or empty with the reason in `missing`"
 AGAIN = "the same as in a row before, with other values"
 NUMBERED = re.compile(r"\D+(\d+)\D*")
 """A text that holds one number, as in layer_3."""
@@ -265,7 +310,8 @@ FIRST = 5
 class Fault(NamedTuple):
     """A cell that is not as it must be: its row by position, its value, and what is wrong with it.
 
-    `wanted` is what is allowed, empty where the value is of another type. Without a column the row's key occurs before.
+    `wanted` is what is allowed, empty where the value is of another type. Without a column the
+    row's key occurs before.
     """
 
     row: int
@@ -280,48 +326,66 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
 
     Raises DataError naming the first offending row, column and value.
     """
-    declared, frame = dtypes(name), with_added(frame, name)
+    declared = dtypes(name)
+    frame = with_added(frame, name)
     lacking, unknown = difference(frame.columns, declared)
     for columns, what in ((lacking, "lacks columns"), (unknown, "has unknown columns")):
         if columns:
-            got, allowed = ", ".join(columns), ", ".join(declared)
+            got = ", ".join(columns)
+            allowed = ", ".join(declared)
             raise DataError(f"table {name} {what}", where=where, got=got, allowed=allowed)
     table, wrong = converted(frame, name)
     rank = ranks_of(table, name)
     if fault := next(iter([*wrong, *disallowed(table, name, rank)]), None):
         named = ", ".join(f"{label} {frame[label].iloc[fault.row]}" for label in key(name))
-        there, column = f"{where}, " * bool(str(where)) + named, f"table {name}, column {fault.column}"
+        there = f"{where}, " * bool(str(where)) + named
+        column = f"table {name}, column {fault.column}"
         if not fault.column:
             allowed = f"one row per {', '.join(key(name))}"
             raise DataError(f"table {name} holds a key twice", where=there, allowed=allowed)
         if not fault.wanted:
             what = f"{column} is not of type {declared[fault.column]}"
-            raise DataError(what, where=there, got=ascii(fault.value)[:60], allowed=WORDS[declared[fault.column]])
+            raise DataError(
+                what,
+                where=there,
+                got=ascii(fault.value)[:60],
+                allowed=WORDS[declared[fault.column]],
+            )
         what = "has a value that is not allowed" if fault.what == NOT_ALLOWED else fault.what
-        raise DataError(f"{column} {what}", where=there, got=as_written(fault.value), allowed=fault.wanted)
+        raise DataError(
+            f"{column} {what}", where=there, got=as_written(fault.value), allowed=fault.wanted
+        )
     for label in texts_of(name):
         check_texts(table[label].unique(), name, label, where)
     return in_order(table, rank)
 
 
 def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
-    """Rows of other people as table `name`, converted and sorted by key; a row that occurs twice counts once.
+    """Rows of other people as table `name`, converted and sorted by key; a row that occurs twice
+    counts once.
 
     Rows are counted from 1 in messages, the names of the columns not counted.
 
-    Raises DataError that lists every cell that is not as it must be, row by row; the same value in many rows once.
+    Raises DataError that lists every cell that is not as it must be, row by row; the same value in
+    many rows once.
     """
     table, wrong = converted(frame, name)
     rest, rank = _once(table.drop(index=[fault.row for fault in wrong]) if wrong else table, name)
-    wrong += [fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name, rank)]
+    wrong += [
+        fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name, rank)
+    ]
     if not wrong:
         for label in texts_of(name):
             check_texts(rest[label].unique(), name, label, where)
         return in_order(rest, rank)
     lines = []
     for row, column, value, what, wanted_there in wrong:
-        sentence = f"column {column}: {as_written(value)} {what}" + f"; {wanted_there}" * bool(wanted_there)
-        lines.append((int(frame.index[row]), sentence if column else f"{', '.join(key(name))}: {what}"))
+        sentence = f"column {column}: {as_written(value)} {what}" + f"; {wanted_there}" * bool(
+            wanted_there
+        )
+        lines.append(
+            (int(frame.index[row]), sentence if column else f"{', '.join(key(name))}: {what}")
+        )
     count = len({row for row, _ in lines})
     raise DataError(
         f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
@@ -343,9 +407,11 @@ def _once(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Ranks]:
 
 
 def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:
-    """What lets wrong rows pass: layers counted from 1, numbers out of texts, the last row of a key, or to lack them.
+    """What lets wrong rows pass: layers counted from 1, numbers out of texts, the last row of a
+    key, or to lack them.
 
-    places: of each fault the row in its source. None where so many are wrong that a line cannot name them.
+    places: of each fault the row in its source. None where so many are wrong that a line cannot
+    name them.
     """
     rows = sorted(set(places))
     columns = {fault.column for fault in wrong}
@@ -353,14 +419,22 @@ def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remed
     values = [fault.value for fault in wrong]
     if column == "layer" and set(values) == {0}:
         return Remedy(when="if layers count from 0", rows=changed("layer", "{n} + 1"))
-    if column and dtypes(name)[column] == INTEGER and all(NUMBERED.fullmatch(str(value)) for value in values):
+    if (
+        column
+        and dtypes(name)[column] == INTEGER
+        and all(NUMBERED.fullmatch(str(value)) for value in values)
+    ):
         number = changed(column, '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)')
         return Remedy(when="with the number alone", rows=number)
     if all(fault.what == AGAIN for fault in wrong):
         last = 'df.drop_duplicates({THESE}, keep="last")'
         return Remedy(when="the last of each counts", rows=last, these=(*key(name), *IDENTITY))
     left = f"df[[row not in {rows} for row in range(len(df))]]"
-    return Remedy(when="without the rows that are wrong", rows=left) if len(rows) <= NAMED_ROWS else None
+    return (
+        Remedy(when="without the rows that are wrong", rows=left)
+        if len(rows) <= NAMED_ROWS
+        else None
+    )
 
 
 def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
@@ -372,7 +446,9 @@ def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
     without: dict[str, pd.Series] = {}
     for label, values in table.items():
         if values.isna().all():  # one for all, which saves memory
-            columns[str(label)] = without.setdefault(str(values.dtype), values.reset_index(drop=True))
+            columns[str(label)] = without.setdefault(
+                str(values.dtype), values.reset_index(drop=True)
+            )
         else:
             columns[str(label)] = values.take(order).reset_index(drop=True)
     return pd.DataFrame(columns, copy=False)
@@ -389,12 +465,17 @@ def texts_of(name: str) -> list[str]:
 
 
 def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
-    """The declared columns of a frame with their types, and the cells that are of another; those are left empty.
+    """The declared columns of a frame with their types, and the cells that are of another; those
+    are left empty.
 
     A column that was added to the table later need not be there.
     """
-    columns, wrong = {}, []
-    unstated = {dtype: pd.Series(None, index=range(len(frame)), dtype=dtype) for dtype in set(dtypes(name).values())}
+    columns = {}
+    wrong = []
+    unstated = {
+        dtype: pd.Series(None, index=range(len(frame)), dtype=dtype)
+        for dtype in set(dtypes(name).values())
+    }
     for label, dtype in dtypes(name).items():
         values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
         values, bad = cells_of(values.map(_iso) if label in TIMES else values, dtype)
@@ -407,7 +488,9 @@ def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]
         wrong += [Fault(row, label, value, what) for row, value, what in bad]
         if dtype == FLOAT:
             infinite = np.flatnonzero(np.isinf(values))
-            wrong += [Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite]
+            wrong += [
+                Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite
+            ]
     return pd.DataFrame(columns, copy=False), wrong
 
 
@@ -417,7 +500,8 @@ def _iso(value: Any) -> Any:
 
 
 def disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
-    """Typed cells that their columns may not have, and of rows with the same rank of their key all but the first."""
+    """Typed cells that their columns may not have, and of rows with the same rank of their key all
+    but the first."""
     wrong = []
     for label, column in TABLES[name].columns.items():
         values = table[label]
@@ -433,13 +517,18 @@ def faults(values: pd.Series, column: Column) -> np.ndarray:
     missing = values.isna().to_numpy()
     wrong = missing & (not column.nullable)
     for check in column.checks:
-        fits = values.isin(check.value) if check.kind == ONE_OF else BOUND[check.kind](values, check.value)
+        fits = (
+            values.isin(check.value)
+            if check.kind == ONE_OF
+            else BOUND[check.kind](values, check.value)
+        )
         wrong |= ~missing & ~fits.to_numpy(dtype=bool, na_value=False)
     return np.asarray(wrong)
 
 
 def wanted_instead(value: object, name: str, label: str) -> str:
-    """What column `label` of table `name` wants where it may not have a value; empty where it may."""
+    """What column `label` of table `name` wants where it may not have a value; empty where it
+    may."""
     column = TABLES[name].columns[label]
     cells, bad = cells_of(pd.Series([value], dtype=object), column.dtype)
     if bad:
@@ -450,14 +539,17 @@ def wanted_instead(value: object, name: str, label: str) -> str:
 def check_texts(values: Iterable[Any], name: str, label: str, where: object = "") -> None:
     """Raise DataError where a text of a column of table `name` holds what it may not.
 
-    Free text (prompts, tokens) is kept as it is, as long as it can be written in UTF-8. All other text is a name or a
-    sentence: no hidden characters, no beginning that a spreadsheet takes for a formula. A run_id names a file.
+    Free text (prompts, tokens) is kept as it is, as long as it can be written in UTF-8. All other
+    text is a name or a sentence: no hidden characters, no beginning that a spreadsheet takes for a
+    formula. A run_id names a file.
     """
     free = TABLES[name].columns[label].free
     for value in values:
         if fault := _fault(str(value), label, free=free):
             what = f"table {name}, column {label} {fault}"
-            raise DataError(what, where=where, got=ascii(value)[:100], next_step="write the name without it")
+            raise DataError(
+                what, where=where, got=ascii(value)[:100], next_step="write the name without it"
+            )
 
 
 def _fault(value: str, label: str, *, free: bool) -> str:
@@ -476,8 +568,11 @@ def _fault(value: str, label: str, *, free: bool) -> str:
 
 def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list[str], list[str]]:
     """Columns that are lacking, and those that are unknown."""
-    there, declared = list(map(str, columns)), list(declared)
-    return [label for label in declared if label not in there], [label for label in there if label not in declared]
+    there = list(map(str, columns))
+    declared = list(declared)
+    return [label for label in declared if label not in there], [
+        label for label in there if label not in declared
+    ]
 
 
 def wanted(name: str, label: str) -> str:
@@ -488,11 +583,16 @@ def wanted(name: str, label: str) -> str:
 
 def as_written(value: object) -> str:
     """A value as a message shows it: as it is written in a file."""
-    return "empty" if value is None else repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_OF]
+    return (
+        "empty"
+        if value is None
+        else repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_OF]
+    )
 
 
 def _listed(wrong: list[tuple[int, str]]) -> list[str]:
-    """A line for each fault, in the order of the rows that have it first; one for all rows with the same value."""
+    """A line for each fault, in the order of the rows that have it first; one for all rows with the
+    same value."""
     about: dict[tuple[str, int | None], list[int]] = {}
     for row, what in sorted(wrong):
         about.setdefault((what, None if what.startswith("column ") else row), []).append(row + 1)

@@ -42,7 +42,9 @@ def test_there_are_the_eight_figures_of_the_study_and_the_combined_one() -> None
 
 
 @pytest.mark.parametrize("figure", SINGLE, ids=lambda figure: figure.id)
-def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_number(figure: Figure) -> None:
+def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_number(
+    figure: Figure,
+) -> None:
     table = table_of(figure)
     assert svg(figure, table) == svg(figure, table)
     caption = figure.caption(table)
@@ -72,14 +74,18 @@ def test_tables_without_rows_give_empty_ones_and_say_so(tmp_path: Path) -> None:
 
 def test_depth_correlation_is_the_later_note_s() -> None:
     table = table_of(figures.DEPTH)
-    assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(-0.878, abs=5e-4)
+    assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(
+        -0.878, abs=5e-4
+    )
     assert "r = −0.88 [−0.98, −0.46] (95% interval;" in figures.DEPTH.caption(table)
 
 
 def test_standard_deviations_are_those_of_the_prompts() -> None:
     """Against the spread of the per-prompt values themselves."""
     by_prompt = table_of(figures.PROMPTS)
-    by_prompt = by_prompt[by_prompt["block"] == figures.PENULTIMATE].groupby("model_id")["gain"].std()
+    by_prompt = (
+        by_prompt[by_prompt["block"] == figures.PENULTIMATE].groupby("model_id")["gain"].std()
+    )
     table = table_of(figures.SIZE).set_index("model_id")
     assert table["sd"].to_numpy() == pytest.approx(by_prompt[table.index].to_numpy(), rel=1e-9)
 

@@ -1,4 +1,5 @@
-"""The script that made data/published: every number accounted for, the same files give the same bytes."""
+"""The script that made data/published: every number accounted for, the same files give the same
+bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ DATA = ROOT / "data"
 WHOLE = ROOT.parent / "shared" / "published"
 """The study's files with their sentences."""
 FAMILY = "pythia_family_NO_FINAL_LN_20260105_174820.json"
-without_sentences = pytest.mark.skipif(not WHOLE.is_dir(), reason="the study's sentences are not beside the checkout")
+without_sentences = pytest.mark.skipif(
+    not WHOLE.is_dir(), reason="the study's sentences are not beside the checkout"
+)
 
 
 @pytest.fixture
@@ -38,7 +41,10 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @without_sentences
 def test_importing_again_gives_the_committed_bytes(data: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "scripts/delia2026/import_study.py", WHOLE, "--data", data], check=True)
+    subprocess.run(
+        [sys.executable, ROOT / "scripts/delia2026/import_study.py", WHOLE, "--data", data],
+        check=True,
+    )
     made = {path.name: path.read_bytes() for path in (data / "published").iterdir()}
     assert made == {path.name: path.read_bytes() for path in (DATA / "published").iterdir()}
     texts = store.load("prompts", data)
@@ -47,9 +53,13 @@ def test_importing_again_gives_the_committed_bytes(data: Path) -> None:
 
 @without_sentences
 def test_the_files_of_the_tests_are_the_studys_but_for_their_sentences(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, ROOT / "scripts/delia2026/study_figures.py", WHOLE, tmp_path], check=True)
+    subprocess.run(
+        [sys.executable, ROOT / "scripts/delia2026/study_figures.py", WHOLE, tmp_path], check=True
+    )
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert made == {path.name: path.read_bytes() for path in STUDY.iterdir() if path.name != "README.md"}
+    assert made == {
+        path.name: path.read_bytes() for path in STUDY.iterdir() if path.name != "README.md"
+    }
 
 
 def test_without_its_sentences_the_study_gives_the_committed_figures() -> None:
@@ -59,12 +69,17 @@ def test_without_its_sentences_the_study_gives_the_committed_figures() -> None:
         assert len(mine) == len(theirs), name
         columns = [[label] for label in mine.select_dtypes("number").columns if label != "bytes"]
         for names in [["value", "other_value"]] if name == "inconsistencies" else columns:
-            # ids of runs are hashes of prompts: rows, and the two sides of a comparison, are in another order
-            assert sorted(mine[names].stack().dropna()) == sorted(theirs[names].stack().dropna()), (name, names)
+            # ids of runs are hashes of prompts: rows, and the two sides of a comparison, are in
+            # another order
+            assert sorted(mine[names].stack().dropna()) == sorted(theirs[names].stack().dropna()), (
+                name,
+                names,
+            )
 
 
 def count(value: Any) -> int:
-    """Numbers in a parsed file, counted by float() and what it should not take: truth, spaces, underscores."""
+    """Numbers in a parsed file, counted by float() and what it should not take: truth, spaces,
+    underscores."""
     if isinstance(value, dict):
         return sum(map(count, value.values()))
     if isinstance(value, list):
@@ -85,7 +100,9 @@ def test_every_number_of_every_file_has_a_fate() -> None:
     for path in STUDY.glob("*.*"):
         if path.suffix in (".json", ".csv"):
             with path.open(encoding="utf-8", newline="") as lines:
-                counted[path.name] = count(json.load(lines) if path.suffix == ".json" else list(csv.DictReader(lines)))
+                counted[path.name] = count(
+                    json.load(lines) if path.suffix == ".json" else list(csv.DictReader(lines))
+                )
     assert account.groupby("file")["numbers"].sum().to_dict() == counted
 
 

@@ -21,7 +21,9 @@ def document(**root: Any) -> Document:
 
 
 def test_an_unread_number_stops_the_import() -> None:
-    small = document(a=1, b={"c": [2.5, math.nan]}, flag=True, date="20260105_141034", text="4.9601235")
+    small = document(
+        a=1, b={"c": [2.5, math.nan]}, flag=True, date="20260105_141034", text="4.9601235"
+    )
     small.top["a"].number("layers.gain_block")
     with pytest.raises(DataError, match=r"3 numbers that nothing reads \(small\.json/b/c/0"):
         small.close()
@@ -37,8 +39,12 @@ def test_a_number_has_one_fate_and_nan_is_missing() -> None:
     assert {entry.pattern for entry in small.entries.values()} == {"/a/*"}
 
 
-@pytest.mark.parametrize(("value", "expected", "fate"), [(2.0, 2.0, "derivable"), (2.0, 2.1, "imported")])
-def test_a_figure_that_does_not_follow_becomes_a_statement(value: float, expected: float, fate: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "expected", "fate"), [(2.0, 2.0, "derivable"), (2.0, 2.1, "imported")]
+)
+def test_a_figure_that_does_not_follow_becomes_a_statement(
+    value: float, expected: float, fate: str
+) -> None:
     small, made = document(a=value), reading()
     made.derive(small.top["a"], expected, "a rule")
     assert small.entries["/a"].fate == fate

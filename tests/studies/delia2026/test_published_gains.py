@@ -1,4 +1,5 @@
-"""Gains with their intervals, stated figures and copied gains, from a made-up store and from the shipped tables."""
+"""Gains with their intervals, stated figures and copied gains, from a made-up store and from the
+shipped tables."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
-from thermostats.studies.delia2026.stated_facts import H4_EXTENDED, H4_V2, gains, known_gains, stated
+from thermostats.studies.delia2026.stated_facts import (
+    H4_EXTENDED,
+    H4_V2,
+    gains,
+    known_gains,
+    stated,
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +32,12 @@ def test_one_row_a_model_from_the_file_with_more_prompts(tables: Evidence) -> No
 
 
 def test_interval_over_prompts_is_the_t_interval(tables: Evidence) -> None:
-    """From the 25 gains themselves by scipy, and for five prompts from the published deviation with divisor n."""
+    """From the 25 gains themselves by scipy, and for five prompts from the published deviation with
+    divisor n."""
     layers = tables.table("layers", model_id="EleutherAI/pythia-70m", layer=[5], position="last")
-    values = layers.loc[(layers["prompt_id"] != "") & layers["source"].str.startswith("pythia_family"), "gain_block"]
+    values = layers.loc[
+        (layers["prompt_id"] != "") & layers["source"].str.startswith("pythia_family"), "gain_block"
+    ]
     by_scipy = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     row = gains(tables).set_index("model_id").loc["EleutherAI/pythia-70m"]
     assert [row["lower"], row["upper"]] == pytest.approx([by_scipy.low, by_scipy.high])
@@ -37,14 +47,19 @@ def test_interval_over_prompts_is_the_t_interval(tables: Evidence) -> None:
 
 
 def test_products_are_products_of_the_layers(tables: Evidence) -> None:
-    layers = tables.table("layers", model_id="tiiuae/falcon-7b", position="last", prompt_id="").sort_values("layer")
+    layers = tables.table(
+        "layers", model_id="tiiuae/falcon-7b", position="last", prompt_id=""
+    ).sort_values("layer")
     row = gains(tables).set_index("model_id").loc["tiiuae/falcon-7b"]
     assert row["total_from_input"] == pytest.approx(layers["gain_block"].prod())
     assert row["total_to_penultimate"] == pytest.approx(layers["gain_block"].iloc[1:].prod())
 
 
 def test_stated_figures_by_name(tables: Evidence) -> None:
-    assert stated(tables, {"r": "abstract (1) r", "later r": "Kleiber r"}) == {"r": -0.81, "later r": -0.878}
+    assert stated(tables, {"r": "abstract (1) r", "later r": "Kleiber r"}) == {
+        "r": -0.81,
+        "later r": -0.878,
+    }
     with pytest.raises(DataError, match="section 99"):
         stated(tables, {"nothing": "section 99"})
 

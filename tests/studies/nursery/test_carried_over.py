@@ -1,4 +1,5 @@
-"""What slopes of the nursery save of the published gains' error, and over which units its interval is."""
+"""What slopes of the nursery save of the published gains' error, and over which units its interval
+is."""
 
 from __future__ import annotations
 
@@ -9,11 +10,18 @@ from scipy import stats
 
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import Above
-from thermostats.studies.nursery.training_choices import SAVED, by_predictions, jackknifed_error_saved, with_predictions
+from thermostats.studies.nursery.training_choices import (
+    SAVED,
+    by_predictions,
+    jackknifed_error_saved,
+    with_predictions,
+)
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(-0.2, SUPPORTED), (0.2, AGAINST)])
-def test_gains_made_by_the_slopes_are_predicted_and_reversed_ones_are_not(slope: float, verdict: str) -> None:
+def test_gains_made_by_the_slopes_are_predicted_and_reversed_ones_are_not(
+    slope: float, verdict: str
+) -> None:
     rng, number = np.random.default_rng(5), np.arange(40)
     published = pd.DataFrame(
         {"model_id": [f"m{i}" for i in number], "heritage": [f"lab{i % 8}" for i in number]}
@@ -27,7 +35,8 @@ def test_gains_made_by_the_slopes_are_predicted_and_reversed_ones_are_not(slope:
 
 @pytest.mark.parametrize("wider", ["models", "labs"])
 def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models(wider: str) -> None:
-    """Five labs that all agree say little, the models of each do not; and the other way round where labs differ."""
+    """Five labs that all agree say little, the models of each do not; and the other way round where
+    labs differ."""
     rng, number = np.random.default_rng(3), np.arange(20)
     names = {"model_id": [f"m{i}" for i in number], "heritage": [f"lab{i % 5}" for i in number]}
     place = number % 5 if wider == "labs" else number // 5
@@ -36,13 +45,20 @@ def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models(wider: 
     y, p = (predictions[name].to_numpy() for name in ("log_gain", "predicted"))
 
     def saved(rows: np.ndarray) -> float:
-        return float(y[rows].var() - np.square((y[rows] - y[rows].mean()) - (p[rows] - p[rows].mean())).mean())
+        return float(
+            y[rows].var()
+            - np.square((y[rows] - y[rows].mean()) - (p[rows] - p[rows].mean())).mean()
+        )
 
     halves = {}
     for unit, words in (("model_id", "models"), ("heritage", "labs")):
-        left = np.array([saved((predictions[unit] != name).to_numpy()) for name in predictions[unit].unique()])
+        left = np.array(
+            [saved((predictions[unit] != name).to_numpy()) for name in predictions[unit].unique()]
+        )
         n = len(left)
-        halves[words] = stats.t.ppf(0.975, n - 1) * np.sqrt((n - 1) / n * np.square(left - left.mean()).sum())
+        halves[words] = stats.t.ppf(0.975, n - 1) * np.sqrt(
+            (n - 1) / n * np.square(left - left.mean()).sum()
+        )
     assert max(halves, key=lambda words: halves[words]) == wider
     one = jackknifed_error_saved(predictions)
     assert one.value == pytest.approx(saved(y < np.inf)) and f"(that over {wider})" in one.interval

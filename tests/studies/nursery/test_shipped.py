@@ -1,4 +1,5 @@
-"""The trained models that ship: small, of different recipes, and giving the gains that the shipped tables say."""
+"""The trained models that ship: small, of different recipes, and giving the gains that the shipped
+tables say."""
 
 import numpy as np
 import pandas as pd
@@ -15,28 +16,46 @@ CHECKPOINTS = 6
 @pytest.fixture(scope="module")
 def layers():
     runs = store.load("runs")
-    return store.load("layers").merge(runs[["run_id", "model_id", "revision", "source"]], on="run_id")
+    return store.load("layers").merge(
+        runs[["run_id", "model_id", "revision", "source"]], on="run_id"
+    )
 
 
 def test_three_models_of_different_recipes_each_under_two_megabytes():
     paths = shipped_models()
     design = shipped_table().set_index("model").loc[[path.name for path in paths]]
     assert len(paths) == 3
-    assert design["optimiser"].is_unique and design["architecture"].is_unique and design["recipe"].is_unique
+    assert (
+        design["optimiser"].is_unique
+        and design["architecture"].is_unique
+        and design["recipe"].is_unique
+    )
     assert all((path / "model.safetensors").stat().st_size < LIMIT for path in paths)
 
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (k > 0)) for k, path in enumerate(shipped_models())],
+    [
+        pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (k > 0))
+        for k, path in enumerate(shipped_models())
+    ],
 )
 def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
     pytest.importorskip("torch")
     from thermostats.measurement.from_python import measure
 
-    again = measure(str(path), tmp_path / "mine", prompts="nursery", what=("gains",), device="cpu", download=False)
+    again = measure(
+        str(path),
+        tmp_path / "mine",
+        prompts="nursery",
+        what=("gains",),
+        device="cpu",
+        download=False,
+    )
     steps = shipped_table("training").set_index("model").loc[path.name, "steps"]
-    shipped = layers[(layers["model_id"] == f"nursery/{path.name}") & (layers["revision"] == f"step{steps:05d}")]
+    shipped = layers[
+        (layers["model_id"] == f"nursery/{path.name}") & (layers["revision"] == f"step{steps:05d}")
+    ]
     key = ["layer", "prompt_id", "position"]
     both = again.merge(shipped, on=key, suffixes=("", "_shipped"))
     assert len(both) == len(shipped) == len(again)
@@ -69,7 +88,10 @@ def test_records_say_what_was_learned():
     trained = training[training["parent"].isna()]
     assert set(trained["model"]) == set(shipped_table()["model"])
     tuned = training[training["parent"].notna()]
-    assert tuned["model"].str.removesuffix("-tuned").map(lambda name: name.split("-")[0]).nunique() == 16
+    assert (
+        tuned["model"].str.removesuffix("-tuned").map(lambda name: name.split("-")[0]).nunique()
+        == 16
+    )
     losses = shipped_table("losses")
     ends = losses[losses["part"] == "heldout"].groupby("model")["loss"].last()
     known = training.dropna(subset="loss").set_index("model")["loss"]

@@ -58,21 +58,37 @@ def test_what_is_read_of_the_third_study_is_made_from_its_tables() -> None:
 
 def test_the_third_study_is_as_its_design_says() -> None:
     counts = of_third()
-    assert counts == {"models": 656, "recipes": 20, "corpora": 4, "shapes": 8, "repeats": 16, "tuned": 60}
-    assert counts["models"] == counts["recipes"] * counts["corpora"] * counts["shapes"] + counts["repeats"]
+    assert counts == {
+        "models": 656,
+        "recipes": 20,
+        "corpora": 4,
+        "shapes": 8,
+        "repeats": 16,
+        "tuned": 60,
+    }
+    assert (
+        counts["models"]
+        == counts["recipes"] * counts["corpora"] * counts["shapes"] + counts["repeats"]
+    )
 
 
 def test_of_the_nursery_at_most_eight_megabytes_are_in_a_wheel() -> None:
-    excluded = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
-        "exclude"
-    ]
+    excluded = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]["exclude"]
     left_out = [ROOT / name.removeprefix("/") for name in excluded]
     assert all(path.exists() for path in left_out)
-    shipping = [p for p in FOLDER.rglob("*") if p.is_file() and not any(p.is_relative_to(out) for out in left_out)]
+    shipping = [
+        p
+        for p in FOLDER.rglob("*")
+        if p.is_file() and not any(p.is_relative_to(out) for out in left_out)
+    ]
     assert sum(path.stat().st_size for path in shipping) <= 8e6
 
 
-def test_a_table_that_is_no_part_of_the_installed_package_is_said_to_be_none(monkeypatch, tmp_path) -> None:
+def test_a_table_that_is_no_part_of_the_installed_package_is_said_to_be_none(
+    monkeypatch, tmp_path
+) -> None:
     monkeypatch.setattr(tables_that_ship, "INSTALLED", tmp_path)
     monkeypatch.setattr(tables_that_ship, "shipped", lambda name: tmp_path / name)
     with pytest.raises(DataError, match=r"no part of the installed package.*second/gains"):

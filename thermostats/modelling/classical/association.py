@@ -1,4 +1,5 @@
-"""Classical tests of association: correlation, also inside models; slope of a linear model; power law."""
+"""Classical tests of association: correlation, also inside models; slope of a linear model; power
+law."""
 
 from __future__ import annotations
 
@@ -40,18 +41,30 @@ Kind = Literal["independent", "samples", "pairings"]
 
 
 def permuted(
-    data: Sequence[Array], statistic: Callable[..., Array], kind: Kind, *, seed: int, resamples: int = RESAMPLES
+    data: Sequence[Array],
+    statistic: Callable[..., Array],
+    kind: Kind,
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
 ) -> tuple[float, str, Array]:
-    """P(statistic ≥ observed) as scipy's permutation test has it, how it was counted, and all arrangements' if exact.
+    """P(statistic ≥ observed) as scipy's permutation test has it, how it was counted, and all
+    arrangements' if exact.
 
-    `statistic` takes the samples and `axis` and grows with the distance from the null hypothesis. `kind` is scipy's:
-    pairings (shuffle the one sample given), samples (flip the signs of the one sample given), independent (shuffle
-    between two samples).
+    `statistic` takes the samples and `axis` and grows with the distance from the null hypothesis.
+    `kind` is scipy's: pairings (shuffle the one sample given), samples (flip the signs of the one
+    sample given), independent (shuffle between two samples).
     """
     n = sum(len(sample) for sample in data)
-    total = {"pairings": math.factorial(n), "samples": 2**n, "independent": math.comb(n, len(data[0]))}[kind]
+    total = {
+        "pairings": math.factorial(n),
+        "samples": 2**n,
+        "independent": math.comb(n, len(data[0])),
+    }[kind]
     exact = total <= MOST_ARRANGEMENTS
-    counted = f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
+    counted = (
+        f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
+    )
     if exact and kind == "pairings":
         null = statistic(data[0][orders(n)], axis=-1)
         observed = statistic(data[0], axis=-1) * (1 - 100 * np.finfo(float).eps)
@@ -75,10 +88,14 @@ def orders(n: int) -> Array:
     return np.array(list(permutations(range(n))))
 
 
-def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) -> tuple[float, float, str]:
-    """BCa bootstrap bounds and their kind in words (Efron 1987, doi:10.1080/01621459.1987.10478410).
+def bca(
+    data: Array, statistic: Callable[..., Any], *, level: float, seed: int
+) -> tuple[float, float, str]:
+    """BCa bootstrap bounds and their kind in words (Efron 1987,
+    doi:10.1080/01621459.1987.10478410).
 
-    Where the jackknife or the distribution of the resamples is degenerate, the bounds are NaN and the words say so.
+    Where the jackknife or the distribution of the resamples is degenerate, the bounds are NaN and
+    the words say so.
     """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a degenerate distribution is reported in words below
@@ -91,10 +108,17 @@ def bca(data: Array, statistic: Callable[..., Any], *, level: float, seed: int) 
             confidence_level=coverage(level),
             rng=np.random.default_rng(seed),
         )
-    left_out = f"{int((~np.isfinite(result.bootstrap_distribution)).sum())} of {RESAMPLES} resamples degenerate"
+    left_out = (
+        f"{int((~np.isfinite(result.bootstrap_distribution)).sum())} of {RESAMPLES} resamples "
+        f"degenerate"
+    )
     low, high = map(float, result.confidence_interval)
     if not (math.isfinite(low) and math.isfinite(high)):
-        return math.nan, math.nan, f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution); {left_out}"
+        return (
+            math.nan,
+            math.nan,
+            f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution); {left_out}",
+        )
     return low, high, f"BCa bootstrap, {left_out}"
 
 
@@ -112,7 +136,8 @@ class WithinCorrelation(ClassicalEstimate):
     """Mean correlation over models; `p_value` permutes the prompts of all models at once."""
 
     by_model: pd.DataFrame
-    """Correlation of each model, with the bounds that `correlation` gives: estimate, lower, upper by name."""
+    """Correlation of each model, with the bounds that `correlation` gives: estimate, lower, upper
+    by name."""
     n_models: int
 
 
@@ -144,13 +169,15 @@ def _pearson(x: Array, y: Array, axis: int = -1) -> Array:
 
 
 def _unit(x: Array) -> Array:
-    """Numbers off their mean, of length 1: the product of two such is their correlation, however one is shuffled."""
+    """Numbers off their mean, of length 1: the product of two such is their correlation, however
+    one is shuffled."""
     centred = _of_size_1(x - x.mean())
     return np.asarray(centred / np.sqrt(np.square(centred).sum()))
 
 
 def _of_size_1(x: Array) -> Array:
-    """Numbers over a power of two near the largest, which rounds nothing, so that no square is too large or small."""
+    """Numbers over a power of two near the largest, which rounds nothing, so that no square is too
+    large or small."""
     largest = float(np.abs(x).max(initial=0.0))
     return np.asarray(np.ldexp(x, -int(np.frexp(largest)[1]))) if 0 < largest < np.inf else x
 
@@ -176,37 +203,58 @@ def correlation(
 ) -> Correlation:
     """Correlation r with its parametric and permutation p and its interval.
 
-    groups: where there are k > 1 of them, r is that within groups: both less the mean of their group, x shuffled within
-    groups, and n − k + 1 in the place of n in the interval.
+    groups: where there are k > 1 of them, r is that within groups: both less the mean of their
+    group, x shuffled within groups, and n − k + 1 in the place of n in the interval.
 
-    Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman (Bonett and Wright
-    2000, doi:10.1007/BF02294183). Permutation: |r| ≥ |r_observed| over all n! pairings for n ≤ 8, else Monte Carlo.
-    Raises UsageError for fewer than 4 points, a constant column, or missing values.
+    Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman
+    (Bonett and Wright 2000, doi:10.1007/BF02294183). Permutation: |r| ≥ |r_observed| over all n!
+    pairings for n ≤ 8, else Monte Carlo. Raises UsageError for fewer than 4 points, a constant
+    column, or missing values.
     """
-    a, b = numbers(x, "x", least=4, varied=True), numbers(y, "y", least=4, varied=True)
+    a = numbers(x, "x", least=4, varied=True)
+    b = numbers(y, "y", least=4, varied=True)
     same_length(x=a, y=b)
-    statistic, pearson = _statistic(method), method == "pearson"
-    codes: Array = np.zeros(a.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    statistic = _statistic(method)
+    pearson = method == "pearson"
+    codes: Array = (
+        np.zeros(a.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    )
     k = len(set(codes))
     if k > 1:
-        a, b = (values - (np.bincount(codes, values) / np.bincount(codes))[codes] for values in (a, b))
+        a, b = (
+            values - (np.bincount(codes, values) / np.bincount(codes))[codes] for values in (a, b)
+        )
     result: Any = stats.pearsonr(a, b) if pearson else stats.spearmanr(a, b)
-    r, df = float(statistic(a, b)), a.size - k - 2
+    r = float(statistic(a, b))
+    df = a.size - k - 2
     p_value = float(result.pvalue)
     if df < 1:
-        raise UsageError("too few points inside groups", got=f"{a.size} points in {k} groups", allowed="3 more")
+        raise UsageError(
+            "too few points inside groups", got=f"{a.size} points in {k} groups", allowed="3 more"
+        )
     half = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
-    lower, upper, interval = math.nan, math.nan, f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
+    lower = math.nan
+    upper = math.nan
+    interval = f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
     if abs(r) < 1 - 1e-12:
-        lower, upper = math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+        lower = math.tanh(math.atanh(r) - half)
+        upper = math.tanh(math.atanh(r) + half)
         interval = "Fisher-z confidence interval"
     if k > 1:
-        p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1))
-        p_permutation, counted = _within_groups(a, b, codes, statistic, seed=seed, resamples=resamples)
+        p_value = 2 * float(
+            stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1)
+        )
+        p_permutation, counted = _within_groups(
+            a, b, codes, statistic, seed=seed, resamples=resamples
+        )
     else:
         x, y = (_unit(values if pearson else stats.rankdata(values)) for values in (a, b))
         p_permutation, counted, _ = permuted(
-            [x], lambda shuffled, axis: np.abs(shuffled @ y), "pairings", seed=seed, resamples=resamples
+            [x],
+            lambda shuffled, axis: np.abs(shuffled @ y),
+            "pairings",
+            seed=seed,
+            resamples=resamples,
         )
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",
@@ -222,7 +270,8 @@ def correlation(
 
 
 def weakest_that_decides(n: int, level: float = 0.05) -> float:
-    """Smallest |Spearman correlation| of n points without ties whose exact two-sided p is at most `level`.
+    """Smallest |Spearman correlation| of n points without ties whose exact two-sided p is at most
+    `level`.
 
     Infinite where no order has such a p. All n! orders are enumerated.
     """
@@ -237,13 +286,21 @@ def _within_groups(
 ) -> tuple[float, str]:
     """Permutation p of |r|, x shuffled within groups, and how it was counted."""
     place = np.argsort(codes, kind="stable")
-    x, y, codes = x[place], y[place], codes[place]
-    rng, observed, extreme, done = np.random.default_rng(seed), abs(float(statistic(x, y))) - 1e-12, 0, 0
+    x = x[place]
+    y = y[place]
+    codes = codes[place]
+    rng = np.random.default_rng(seed)
+    observed = abs(float(statistic(x, y))) - 1e-12
+    extreme = 0
+    done = 0
     while done < resamples:
         some = min(resamples - done, max(1, LARGEST // x.size))
         shuffled = x[np.argsort(codes + rng.random((some, x.size)), axis=1)]
-        extreme, done = extreme + int(np.sum(np.abs(statistic(shuffled, y[None], 1)) >= observed)), done + some
-    return float((extreme + 1) / (resamples + 1)), f"Monte Carlo within groups, (b + 1)/({resamples} + 1)"
+        extreme = extreme + int(np.sum(np.abs(statistic(shuffled, y[None], 1)) >= observed))
+        done = done + some
+    return float(
+        (extreme + 1) / (resamples + 1)
+    ), f"Monte Carlo within groups, (b + 1)/({resamples} + 1)"
 
 
 def within_correlation(
@@ -254,32 +311,45 @@ def within_correlation(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> WithinCorrelation:
-    """Mean over models m of r_m = corr over prompts of (x_pm, y_pm); tables of prompts (rows) by models (columns).
+    """Mean over models m of r_m = corr over prompts of (x_pm, y_pm); tables of prompts (rows) by
+    models (columns).
 
-    The models answered the same prompts, so their correlations are not independent. The permutation shuffles the rows
-    of y for all models together (two-sided, Monte Carlo), which keeps that dependence. The interval resamples prompts
-    and models both (percentile; Owen 2007, doi:10.1214/07-AOAS122), which errs on the wide side.
+    The models answered the same prompts, so their correlations are not independent. The permutation
+    shuffles the rows of y for all models together (two-sided, Monte Carlo), which keeps that
+    dependence. The interval resamples prompts and models both (percentile; Owen 2007,
+    doi:10.1214/07-AOAS122), which errs on the wide side.
 
-    Raises:
-        UsageError: tables of different rows or columns, missing or constant columns, fewer than 4 prompts.
+    Raises: UsageError: tables of different rows or columns, missing or constant columns, fewer than
+    4 prompts.
     """
     if list(x.index) != list(y.index) or list(x.columns) != list(y.columns) or x.empty:
         raise UsageError(
-            "tables of different prompts or models", got=f"{x.shape} and {y.shape}", allowed="the same rows and columns"
+            "tables of different prompts or models",
+            got=f"{x.shape} and {y.shape}",
+            allowed="the same rows and columns",
         )
     statistic = _statistic(method)
     a = np.column_stack([numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
     b = np.column_stack([numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
     each = statistic(a[None], b[None], 1)[0]
     n, m = a.shape
-    half = np.sqrt((1 + np.square(each) / 2 if method == "spearman" else 1) / (n - 3)) * stats.norm.ppf((1 + LEVEL) / 2)
+    half = np.sqrt(
+        (1 + np.square(each) / 2 if method == "spearman" else 1) / (n - 3)
+    ) * stats.norm.ppf((1 + LEVEL) / 2)
     with np.errstate(divide="ignore"):
-        ends = {name: np.tanh(np.arctanh(each) + side * half) for name, side in (("lower", -1), ("upper", 1))}
-    rng, tail = np.random.default_rng(seed), (1 - LEVEL) / 2
+        ends = {
+            name: np.tanh(np.arctanh(each) + side * half)
+            for name, side in (("lower", -1), ("upper", 1))
+        }
+    rng = np.random.default_rng(seed)
+    tail = (1 - LEVEL) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    ranked = [stats.rankdata(values, axis=0) for values in (a, b)] if method == "spearman" else [a, b]
+    ranked = (
+        [stats.rankdata(values, axis=0) for values in (a, b)] if method == "spearman" else [a, b]
+    )
     null = _pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
-    prompts, models = rng.integers(0, n, (resamples, n)), rng.integers(0, m, (resamples, m))
+    prompts = rng.integers(0, n, (resamples, n))
+    models = rng.integers(0, m, (resamples, m))
     every = _resampled(a, b, prompts, ranked=method == "spearman")
     drawn = np.nanmean(np.take_along_axis(every, models, axis=1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
@@ -298,10 +368,11 @@ def within_correlation(
 
 
 def _resampled(a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool) -> Array:
-    """Correlation of every column (model) of a and b over resampled rows, resample × model; NaN where nothing varies.
+    """Correlation of every column (model) of a and b over resampled rows, resample × model; NaN
+    where nothing varies.
 
-    A row counts as often as it is drawn; its rank among those drawn is Σ_j w_j ([x_j < x] + ½ [x_j = x]), w_j how often
-    row j is.
+    A row counts as often as it is drawn; its rank among those drawn is Σ_j w_j ([x_j < x] + ½ [x_j
+    = x]), w_j how often row j is.
     """
     times = how_often(prompts, len(a))
     both = [[standardised(values, times, ranked=ranked) for values in table.T] for table in (a, b)]
@@ -317,7 +388,8 @@ def how_often(drawn: NDArray[np.int64], n: int) -> Array:
 
 
 def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
-    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where nothing varies."""
+    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
+    nothing varies."""
     if ranked:
         values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
     centred = values - (times * values).sum(axis=1, keepdims=True) / times.shape[1]
@@ -326,7 +398,8 @@ def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
 
 
 def ols(frame: pd.DataFrame, formula: str) -> Any:
-    """Fit by ordinary least squares; raises UsageError instead of dropping rows or fitting a singular design."""
+    """Fit by ordinary least squares; raises UsageError instead of dropping rows or fitting a
+    singular design."""
     if frame.empty:
         raise UsageError("an empty table", where=formula, got="0 rows", allowed="at least one row")
     try:
@@ -338,7 +411,8 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
             where=formula,
             got=error,
             allowed=some_of(frame.columns),
-            next_step="write a name that is no word of Python in quotes, Q('log params'), or rename the column",
+            next_step="write a name that is no word of Python in quotes, Q('log params'), or "
+            "rename the column",
         ) from error
     finite = np.isfinite(model.exog).all(axis=1) & np.isfinite(model.endog)
     if finite.sum() < len(frame):
@@ -356,11 +430,14 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
             "the coefficients are not determined",
             where=formula,
             got=f"{int(model.nobs)} rows, rank {rank}",
-            allowed=f"more rows than the {model.exog.shape[1]} coefficients, none of them a combination of others",
+            allowed=f"more rows than the {model.exog.shape[1]} coefficients, none of them a "
+            f"combination of others",
         )
-    # by columns of one length: `model.fit` takes a spread of 1e-9 of the largest column for rounding
+    # by columns of one length: `model.fit` takes a spread of 1e-9 of the largest column for
+    # rounding
     model.rank, model.pinv_wexog = rank, np.linalg.pinv(model.exog / length) / length[:, None]
-    beta, covariance = model.pinv_wexog @ model.endog, model.pinv_wexog @ model.pinv_wexog.T
+    beta = model.pinv_wexog @ model.endog
+    covariance = model.pinv_wexog @ model.pinv_wexog.T
     return RegressionResultsWrapper(OLSResults(model, beta, normalized_cov_params=covariance))
 
 
@@ -371,7 +448,10 @@ def only_term(names: Sequence[str], term: str | None, formula: str) -> str:
         return others[0]
     if term is None or term not in names:
         raise UsageError(
-            "it is not clear which coefficient is meant", where=formula, got=term, allowed=", ".join(names)
+            "it is not clear which coefficient is meant",
+            where=formula,
+            got=term,
+            allowed=", ".join(names),
         )
     return term
 
@@ -386,9 +466,10 @@ def slope(
 ) -> Slope:
     """One coefficient of an ordinary least squares fit, b ± t_{n−p} · se, tested against `against`.
 
-    HC3 errors (MacKinnon and White 1985, doi:10.1016/0304-4076(85)90158-7) allow unequal variances. They do not exist,
-    and UsageError is raised, where one row alone decides a coefficient (leverage 1: the only model of a lab with its
-    own dummy). `term` is needed where the formula has several.
+    HC3 errors (MacKinnon and White 1985, doi:10.1016/0304-4076(85)90158-7) allow unequal variances.
+    They do not exist, and UsageError is raised, where one row alone decides a coefficient (leverage
+    1: the only model of a lab with its own dummy). `term` is needed where the formula has
+    several.
     """
     fit = ols(frame, formula)
     name = only_term(list(fit.params.index), term, formula)
@@ -409,8 +490,10 @@ def slope(
         error = float(fit.bse[name])
     else:
         raise UsageError("no such errors", got=errors, allowed="HC3, classical")
-    estimate, df = float(fit.params[name]), float(fit.df_resid)
-    half, distance = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error, abs(estimate - against)
+    estimate = float(fit.params[name])
+    df = float(fit.df_resid)
+    half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+    distance = abs(estimate - against)
     t = distance / error if error > 0 else math.inf if distance else 0.0
     return Slope(
         test=f"t test of {name} in {formula} against {against:g}, {errors} errors",
@@ -428,23 +511,31 @@ def slope(
 
 
 def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerLaw:
-    """Exponent b of y = a x^b by least squares of log10 y on log10 x, HC3 errors, and what one point does to it.
+    """Exponent b of y = a x^b by least squares of log10 y on log10 x, HC3 errors, and what one
+    point does to it.
 
     Raises UsageError for values that are not positive, a constant x, or fewer than 4 points.
     """
-    x, y = numbers(x, "x", least=4, positive=True, varied=True), numbers(y, "y", least=4, positive=True)
+    x = numbers(x, "x", least=4, positive=True, varied=True)
+    y = numbers(y, "y", least=4, positive=True)
     same_length(x=x, y=y)
     logs = pd.DataFrame({"log10_x": np.log10(x), "log10_y": np.log10(y)})
     fit = slope(logs, "log10_y ~ log10_x", against=against)
-    without = [float(ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]) for i in logs.index]
+    without = [
+        float(ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]) for i in logs.index
+    ]
     return PowerLaw(
-        **vars(fit), prefactor=10**fit.intercept, smallest_without_one=min(without), largest_without_one=max(without)
+        **vars(fit),
+        prefactor=10**fit.intercept,
+        smallest_without_one=min(without),
+        largest_without_one=max(without),
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(ClassicalEstimate):
-    """A mean (difference); on the log scale `ratio` and its bounds are exp of the estimate and its bounds, else NaN."""
+    """A mean (difference); on the log scale `ratio` and its bounds are exp of the estimate and its
+    bounds, else NaN."""
 
     statistic: float
     df: float
@@ -465,17 +556,24 @@ def one_sample(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Difference:
-    """Mean of `values` against a given value: t interval and sign-flip permutation, exact for n ≤ 15.
+    """Mean of `values` against a given value: t interval and sign-flip permutation, exact for n ≤
+    15.
 
-    With `log` the natural logarithms are taken first, `against` is a ratio (such as 1 for a gain) and `ratio` is the
-    geometric mean; the estimate is then log(geometric mean / against), else mean − against. Where values of a group are
-    alike, `groups` (one a value) makes the groups' means the sample.
-    Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of values not above 0.
+    With `log` the natural logarithms are taken first, `against` is a ratio (such as 1 for a gain)
+    and `ratio` is the geometric mean; the estimate is then log(geometric mean / against), else mean
+    − against. Where values of a group are alike, `groups` (one a value) makes the groups' means the
+    sample. Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of
+    values not above 0.
     """
     x = _by_group(numbers(values, "values", least=3, positive=log), groups, log)
     x = numbers(x, "values", least=3, positive=log, varied=True)
     if log and against <= 0:
-        raise UsageError("a logarithm is taken of the value tested", where="against", got=against, allowed="above 0")
+        raise UsageError(
+            "a logarithm is taken of the value tested",
+            where="against",
+            got=against,
+            allowed="above 0",
+        )
     shifted = np.log(x) - math.log(against) if log else x - against
     test = f"t test of the mean {'log ' * log}against {against:g}"
     return _of_one_mean(shifted, test, seed, resamples, log=log, against=against, level=level)
@@ -491,12 +589,15 @@ def paired_difference(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Difference:
-    """Mean of log(a/b) (or of a − b) over pairs: t interval, sign-flip permutation; `ratio`: geometric mean of a/b.
+    """Mean of log(a/b) (or of a − b) over pairs: t interval, sign-flip permutation; `ratio`:
+    geometric mean of a/b.
 
     Where pairs of a group are alike, `groups` (one a pair) makes the groups' means the sample.
-    Raises UsageError for fewer than 3 pairs, constant differences, missing values, or logs of values not above 0.
+    Raises UsageError for fewer than 3 pairs, constant differences, missing values, or logs of
+    values not above 0.
     """
-    x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
+    x = numbers(a, "a", least=3, positive=log)
+    y = numbers(b, "b", least=3, positive=log)
     same_length(a=x, b=y)
     differences = _by_group(np.log(x) - np.log(y) if log else x - y, groups)
     if is_constant(differences):
@@ -513,21 +614,28 @@ def paired_difference(
 def welch_difference(
     a: ArrayLike, b: ArrayLike, *, log: bool = True, seed: int, resamples: int = RESAMPLES
 ) -> Difference:
-    """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t, |t| permuted.
+    """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t,
+    |t| permuted.
 
-    Raises UsageError for fewer than 3 values a group, both groups constant, missing values, or logs of values not
-    above 0.
+    Raises UsageError for fewer than 3 values a group, both groups constant, missing values, or logs
+    of values not above 0.
     """
-    x, y = numbers(a, "a", least=3, positive=log), numbers(b, "b", least=3, positive=log)
+    x = numbers(a, "a", least=3, positive=log)
+    y = numbers(b, "b", least=3, positive=log)
     x, y = (np.log(x), np.log(y)) if log else (x, y)
     if is_constant(x) and is_constant(y):
         raise UsageError(
-            "both groups are constant", where="a, b", got=f"{x[0]:g} and {y[0]:g}", allowed="values that vary"
+            "both groups are constant",
+            where="a, b",
+            got=f"{x[0]:g} and {y[0]:g}",
+            allowed="values that vary",
         )
     test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
     result = stats.ttest_ind(x, y, equal_var=False)
     permutation = permuted([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
-    return _record(test, "Welch t", result, float(x.mean() - y.mean()), x.size + y.size, permutation, log=log)
+    return _record(
+        test, "Welch t", result, float(x.mean() - y.mean()), x.size + y.size, permutation, log=log
+    )
 
 
 def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
@@ -543,9 +651,15 @@ def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
 def _of_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
     """The mean of x against 0."""
     permutation = permuted(
-        [x], lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)), "samples", seed=seed, resamples=resamples
+        [x],
+        lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)),
+        "samples",
+        seed=seed,
+        resamples=resamples,
     )
-    return _record(test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale)
+    return _record(
+        test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale
+    )
 
 
 def _record(
@@ -561,7 +675,9 @@ def _record(
     level: float = LEVEL,
 ) -> Difference:
     lower, upper = map(float, result.confidence_interval(coverage(level)))
-    ratio, ratio_lower, ratio_upper = (against * math.exp(x) if log else math.nan for x in (estimate, lower, upper))
+    ratio, ratio_lower, ratio_upper = (
+        against * math.exp(x) if log else math.nan for x in (estimate, lower, upper)
+    )
     return Difference(
         test=test,
         estimate=estimate,

@@ -1,4 +1,5 @@
-"""Tests of counts: 2 × 2 tables, proportions, shares above a bound, classifications and cuts, signs in families."""
+"""Tests of counts: 2 × 2 tables, proportions, shares above a bound, classifications and cuts, signs
+in families."""
 
 from __future__ import annotations
 
@@ -53,10 +54,12 @@ class Accuracy(ClassicalEstimate):
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold(ClassicalEstimate):
-    """The best cut of a score; `estimate`, `lower`, `upper` are the cut, the p-value allows for the search."""
+    """The best cut of a score; `estimate`, `lower`, `upper` are the cut, the p-value allows for the
+    search."""
 
     accuracy: float
-    """In-sample balanced accuracy at the best cut: optimistic, compare with `accuracy_by_chance`."""
+    """In-sample balanced accuracy at the best cut: optimistic, compare with
+    `accuracy_by_chance`."""
     accuracy_by_chance: float
     """Mean best balanced accuracy over shuffled outcomes."""
 
@@ -71,11 +74,13 @@ class SignPermutation(ClassicalEstimate):
 
 
 def fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
-    """Fisher's exact test, two-sided (sum over tables no more probable); rows are groups, columns outcomes.
+    """Fisher's exact test, two-sided (sum over tables no more probable); rows are groups, columns
+    outcomes.
 
-    The estimate is the conditional maximum likelihood odds ratio with its exact conditional interval (0 and infinity
-    are possible). Both margins are taken as fixed, every count as independent: models of one family are not. Raises
-    UsageError for anything but a 2 × 2 table of counts with margins above 0.
+    The estimate is the conditional maximum likelihood odds ratio with its exact conditional
+    interval (0 and infinity are possible). Both margins are taken as fixed, every count as
+    independent: models of one family are not. Raises UsageError for anything but a 2 × 2 table of
+    counts with margins above 0.
     """
     counts = _two_by_two(table)
     result: Any = stats.contingency.odds_ratio(counts, kind="conditional")
@@ -92,16 +97,20 @@ def fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
 
 
 def barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
-    """Barnard's unconditional exact test (Wald statistic, pooled); rows are groups of fixed size, columns outcomes.
+    """Barnard's unconditional exact test (Wald statistic, pooled); rows are groups of fixed size,
+    columns outcomes.
 
-    The estimate is the first row's share of the first column less the second row's, with Newcombe's hybrid score
-    interval (1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I), which is not exact. Raises
-    UsageError as `fisher_exact` does.
+    The estimate is the first row's share of the first column less the second row's, with Newcombe's
+    hybrid score interval (1998,
+    doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I), which is not exact.
+    Raises UsageError as `fisher_exact` does.
     """
     counts = _two_by_two(table)
     (a, _), (c, _) = counts.tolist()
     n1, n2 = map(int, counts.sum(axis=1))
-    low, high = confint_proportions_2indep(a, n1, c, n2, compare="diff", method="newcomb", alpha=1 - LEVEL)
+    low, high = confint_proportions_2indep(
+        a, n1, c, n2, compare="diff", method="newcomb", alpha=1 - LEVEL
+    )
     return ClassicalEstimate(
         test="Barnard's exact test of equal proportions",
         estimate=a / n1 - c / n2,
@@ -114,38 +123,58 @@ def barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
 
 
 def proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEstimate:
-    """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given share."""
-    if not (isinstance(k, int | np.integer) and isinstance(n, int | np.integer)) or n < 1 or not 0 <= k <= n:
-        raise UsageError("not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1")
+    """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given
+    share."""
+    if (
+        not (isinstance(k, int | np.integer) and isinstance(n, int | np.integer))
+        or n < 1
+        or not 0 <= k <= n
+    ):
+        raise UsageError(
+            "not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1"
+        )
     test = f"binomial test of the share against {against:g}"
     return _binomial(k, n, probability(against, "against"), "two-sided", test)
 
 
-def one_sample_bound(values: ArrayLike, bounds: ArrayLike | float, *, tolerated: float = 0.05) -> Exceedance:
+def one_sample_bound(
+    values: ArrayLike, bounds: ArrayLike | float, *, tolerated: float = 0.05
+) -> Exceedance:
     """Share of values above their own bounds, and the geometric mean of value/bound.
 
-    The p-value is the one-sided exact binomial P(K ≥ k | share = tolerated): how surprising so many exceedances are if
-    at most that share may lie above, by error of measurement. A strict bound is refuted by one. Raises UsageError for
-    missing values, values or bounds not above 0, or fewer than 2 values.
+    The p-value is the one-sided exact binomial P(K ≥ k | share = tolerated): how surprising so many
+    exceedances are if at most that share may lie above, by error of measurement. A strict bound is
+    refuted by one. Raises UsageError for missing values, values or bounds not above 0, or fewer
+    than 2 values.
     """
     x = numbers(values, "values", positive=True)
-    limit = numbers(np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds, "bounds", positive=True)
+    limit = numbers(
+        np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds, "bounds", positive=True
+    )
     same_length(values=x, bounds=limit)
-    above, logs = int((x > limit).sum()), np.log(x / limit)
+    above = int((x > limit).sum())
+    logs = np.log(x / limit)
     test = f"binomial test that at most {tolerated:g} of the values lie above their bounds"
     share = _binomial(above, x.size, probability(tolerated, "tolerated"), "greater", test)
-    return Exceedance(**vars(share), n_above=above, ratio=math.exp(logs.mean()), largest_ratio=math.exp(logs.max()))
+    return Exceedance(
+        **vars(share),
+        n_above=above,
+        ratio=math.exp(logs.mean()),
+        largest_ratio=math.exp(logs.max()),
+    )
 
 
 def classification_accuracy(
     predicted: Sequence[object] | pd.Series, observed: Sequence[object] | pd.Series
 ) -> Accuracy:
-    """Share of right predictions with Clopper–Pearson interval, and p against the larger class's share.
+    """Share of right predictions with Clopper–Pearson interval, and p against the larger class's
+    share.
 
-    p is the one-sided exact binomial test against the majority share of these same observations, a rate taken as known.
-    Raises UsageError for missing labels, unequal lengths or no rows.
+    p is the one-sided exact binomial test against the majority share of these same observations, a
+    rate taken as known. Raises UsageError for missing labels, unequal lengths or no rows.
     """
-    guess, truth = labels(predicted, "predicted"), labels(observed, "observed")
+    guess = labels(predicted, "predicted")
+    truth = labels(observed, "observed")
     same_length(predicted=guess, observed=truth)
     classes, n_of = np.unique(truth, return_counts=True)
     majority = float(n_of.max() / truth.size)
@@ -161,18 +190,24 @@ def classification_accuracy(
 
 
 def roc_threshold(
-    scores: ArrayLike, outcomes: Sequence[bool] | pd.Series | NDArray[np.bool_], *, seed: int, resamples: int = 2000
+    scores: ArrayLike,
+    outcomes: Sequence[bool] | pd.Series | NDArray[np.bool_],
+    *,
+    seed: int,
+    resamples: int = 2000,
 ) -> Threshold:
     """Best cut of a score for a yes/no outcome, with a p-value that allows for the search.
 
-    Every midpoint between neighbouring distinct scores is tried in both directions; the best has the largest balanced
-    accuracy (the middle one of ties). p = (b + 1)/(m + 1) over shuffled outcomes, each searched in the same way. The
-    interval is the percentile bootstrap of the best cut. Raises UsageError for fewer than 4 points, a constant score or
-    one outcome only.
+    Every midpoint between neighbouring distinct scores is tried in both directions; the best has
+    the largest balanced accuracy (the middle one of ties). p = (b + 1)/(m + 1) over shuffled
+    outcomes, each searched in the same way. The interval is the percentile bootstrap of the best
+    cut. Raises UsageError for fewer than 4 points, a constant score or one outcome only.
     """
-    x, y = numbers(scores, "scores", least=4, varied=True), _true_or_false(outcomes, "outcome", "outcomes")
+    x = numbers(scores, "scores", least=4, varied=True)
+    y = _true_or_false(outcomes, "outcome", "outcomes")
     same_length(scores=x, outcomes=y)
-    rng, tail = np.random.default_rng(seed), (1 - LEVEL) / 2
+    rng = np.random.default_rng(seed)
+    tail = (1 - LEVEL) / 2
     cut, accuracy = _best_cut(x, y)
     null = np.array([_best_cut(x, rng.permutation(y))[1] for _ in range(resamples)])
     cuts: list[float] = []
@@ -186,7 +221,8 @@ def roc_threshold(
         estimate=cut,
         lower=float(low),
         upper=float(high),
-        interval="percentile bootstrap of the best cut, resamples with both outcomes and two scores or more",
+        interval="percentile bootstrap of the best cut, resamples with both outcomes and two "
+        "scores or more",
         p_value=float((np.sum(null >= accuracy - TOLERANCE) + 1) / (resamples + 1)),
         n=x.size,
         accuracy=accuracy,
@@ -194,15 +230,20 @@ def roc_threshold(
     )
 
 
-def clustered_share(holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series) -> ClassicalEstimate:
-    """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units: `shares_in_groups`.
+def clustered_share(
+    holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series
+) -> ClassicalEstimate:
+    """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units:
+    `shares_in_groups`.
 
     Raises UsageError for cells neither true nor false, or one group.
     """
     group_of = labels(groups, "groups")
     same_length(holds=holds, groups=groups)
     if not set(holds) <= {True, False}:
-        raise UsageError("neither true nor false", where="holds", got=sorted(map(str, set(holds)))[:5])
+        raise UsageError(
+            "neither true nor false", where="holds", got=sorted(map(str, set(holds)))[:5]
+        )
     share = shares_in_groups(np.asarray(holds, dtype=np.float64)[None], group_of)
     return ClassicalEstimate(
         test="share of units",
@@ -224,14 +265,17 @@ def clustered_sign_permutation(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> SignPermutation:
-    """Permutation test of "the sign is a matter of lab", one lab against the rest, with families as units.
+    """Permutation test of "the sign is a matter of lab", one lab against the rest, with families as
+    units.
 
-    With s_f the share of a family's models that dampen, the statistic is mean(s in focal) − mean(s elsewhere),
-    two-sided, so that models of one recipe do not count as independent; the estimate is the same over models.
-    Raises UsageError where there is one lab, one sign, an unknown focal lab, one family on a side, or a family spread
-    over two labs.
+    With s_f the share of a family's models that dampen, the statistic is mean(s in focal) − mean(s
+    elsewhere), two-sided, so that models of one recipe do not count as independent; the estimate is
+    the same over models. Raises UsageError where there is one lab, one sign, an unknown focal lab,
+    one family on a side, or a family spread over two labs.
     """
-    signs, lab, family = _true_or_false(dampens, "sign", "dampens"), labels(labs, "labs"), labels(families, "families")
+    signs = _true_or_false(dampens, "sign", "dampens")
+    lab = labels(labs, "labs")
+    family = labels(families, "families")
     same_length(dampens=signs, labs=lab, families=family)
     if len(set(lab)) < 2 or focal not in lab:
         allowed = f"two labs or more, the focal one of {sorted(set(lab))}"
@@ -240,18 +284,32 @@ def clustered_sign_permutation(
     units = by_family.agg(share=("share", "mean"), lab=("lab", "first"), n_labs=("lab", "nunique"))
     if (units["n_labs"] > 1).any():
         spread = list(units.index[units["n_labs"] > 1])
-        raise UsageError("a family belongs to several labs", where="families", got=spread, allowed="one lab per family")
-    sides = [units.loc[side, "share"].to_numpy(np.float64) for side in (units["lab"] == focal, units["lab"] != focal)]
+        raise UsageError(
+            "a family belongs to several labs",
+            where="families",
+            got=spread,
+            allowed="one lab per family",
+        )
+    sides = [
+        units.loc[side, "share"].to_numpy(np.float64)
+        for side in (units["lab"] == focal, units["lab"] != focal)
+    ]
     if min(map(len, sides)) < 2:
         got = f"{len(sides[0])} of {focal}, {len(sides[1])} of the others"
-        raise UsageError("too few families to exchange", where="families", got=got, allowed="two or more on a side")
+        raise UsageError(
+            "too few families to exchange",
+            where="families",
+            got=got,
+            allowed="two or more on a side",
+        )
 
     def contrast(inside: Array, outside: Array, axis: int) -> Array:
         return np.asarray(np.abs(inside.mean(axis=axis) - outside.mean(axis=axis)))
 
     p_value, _, null = permuted(sides, contrast, "independent", seed=seed, resamples=resamples)
     return SignPermutation(
-        test=f"permutation test of the sign against the lab, unit: the family; {focal} against the rest, two-sided",
+        test=f"permutation test of the sign against the lab, unit: the family; {focal} against the "
+        f"rest, two-sided",
         estimate=float(signs[lab == focal].mean() - signs[lab != focal].mean()),
         lower=math.nan,
         upper=math.nan,
@@ -260,27 +318,43 @@ def clustered_sign_permutation(
         p_value=p_value,
         n=signs.size,
         n_families=len(units),
-        smallest_p_families=float(np.mean(null >= null.max() - TOLERANCE)) if null.size else math.nan,
+        smallest_p_families=float(np.mean(null >= null.max() - TOLERANCE))
+        if null.size
+        else math.nan,
     )
 
 
 def _two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
     counts = np.asarray(table, dtype=np.float64)
-    if counts.shape != (2, 2) or not np.isfinite(counts).all() or (counts < 0).any() or (counts % 1 != 0).any():
+    if (
+        counts.shape != (2, 2)
+        or not np.isfinite(counts).all()
+        or (counts < 0).any()
+        or (counts % 1 != 0).any()
+    ):
         raise UsageError(
-            "not a 2 × 2 table of counts", got=counts.tolist(), allowed="two rows of two whole numbers, 0 or more"
+            "not a 2 × 2 table of counts",
+            got=counts.tolist(),
+            allowed="two rows of two whole numbers, 0 or more",
         )
     if (counts.sum(axis=0) == 0).any() or (counts.sum(axis=1) == 0).any():
-        raise UsageError("an empty row or column decides nothing", got=counts.tolist(), allowed="margins above 0")
+        raise UsageError(
+            "an empty row or column decides nothing", got=counts.tolist(), allowed="margins above 0"
+        )
     return counts.astype(np.int64)
 
 
-def _true_or_false(values: Sequence[bool] | pd.Series | NDArray[np.bool_], what: str, where: str) -> Array:
+def _true_or_false(
+    values: Sequence[bool] | pd.Series | NDArray[np.bool_], what: str, where: str
+) -> Array:
     """0 and 1, both there."""
     numbers = np.asarray(values, dtype=np.float64)
     if set(numbers) != {0.0, 1.0}:
         raise UsageError(
-            f"the {what} does not vary", where=where, got=sorted(set(numbers)), allowed="both true and false"
+            f"the {what} does not vary",
+            where=where,
+            got=sorted(set(numbers)),
+            allowed="both true and false",
         )
     return numbers
 
@@ -319,37 +393,51 @@ class Separation:
     share: float
     """Share of all pairs in which the member is above, ties half."""
     p: float
-    """Two-sided p of |pairs above − half of the pairs|, membership permuted within groups; exact but for many rows."""
+    """Two-sided p of |pairs above − half of the pairs|, membership permuted within groups; exact
+    but for many rows."""
     smallest_p: float
     """The p of the most extreme arrangement of these numbers."""
     groups: pd.DataFrame
-    """Per group with both kinds: group, n, pairs, above, share, and straddling, the kinds with values both above
-    and below all values of the other kind."""
+    """Per group with both kinds: group, n, pairs, above, share, and straddling, the kinds with
+    values both above and below all values of the other kind."""
 
 
 def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separation:
     """Count pairs across kinds within groups and test the count over all groups together.
 
-    All arrangements are enumerated, of more than 41,000 as many as `RESAMPLES` are drawn. Groups of one kind are left
-    out. Raises UsageError where no group has both kinds.
+    All arrangements are enumerated, of more than 41,000 as many as `RESAMPLES` are drawn. Groups of
+    one kind are left out. Raises UsageError where no group has both kinds.
     """
-    rows = pd.DataFrame({"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group})
-    entries, distance, ranks = [], 0.0, []
+    rows = pd.DataFrame(
+        {"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group}
+    )
+    entries = []
+    distance = 0.0
+    ranks = []
     for name, part in rows.groupby("group", sort=False):
-        x, chosen = part["value"].to_numpy(), part["member"].to_numpy()
-        k, n = int(chosen.sum()), len(part)
+        x = part["value"].to_numpy()
+        chosen = part["member"].to_numpy()
+        k = int(chosen.sum())
+        n = len(part)
         if k in (0, n):
             continue
-        pairs, above = k * (n - k), pairs_above(x, chosen)
+        pairs = k * (n - k)
+        above = pairs_above(x, chosen)
         distance += above - pairs / 2
         ranks.append((stats.rankdata(x), k))
         straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
         entries.append((name, n, pairs, above, above / pairs, straddling))
     if not entries:
-        raise UsageError("no group has both kinds", got=f"{len(rows)} rows", allowed="members and others in one group")
+        raise UsageError(
+            "no group has both kinds",
+            got=f"{len(rows)} rows",
+            allowed="members and others in one group",
+        )
     groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
     distances = np.abs(pairs_by_chance(ranks, RESAMPLES))
-    p, smallest = (float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max()))
+    p, smallest = (
+        float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max())
+    )
     return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
 
 
@@ -376,22 +464,28 @@ class Phases:
 
 
 def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
-    """Best least-squares partitions of y over x into 1 … `most` straight pieces, by dynamic programming.
+    """Best least-squares partitions of y over x into 1 … `most` straight pieces, by dynamic
+    programming.
 
-    BIC = n log(RSS/n) + 4k log n for k pieces: two coefficients each, and a border that costs as much as two, since it
-    is searched for (Zhang and Siegmund 2007, doi:10.1111/j.1541-0420.2006.00662.x). Pieces need not meet. Only as many
-    pieces are tried as have four points each.
+    BIC = n log(RSS/n) + 4k log n for k pieces: two coefficients each, and a border that costs as
+    much as two, since it is searched for (Zhang and Siegmund 2007,
+    doi:10.1111/j.1541-0420.2006.00662.x). Pieces need not meet. Only as many pieces are tried as
+    have four points each.
 
     Raises:
         UsageError: fewer than 8 points, missing values, x not increasing.
     """
-    x, y = numbers(x, "x", least=2 * LEAST_POINTS), numbers(y, "y", least=2 * LEAST_POINTS, varied=True)
+    x = numbers(x, "x", least=2 * LEAST_POINTS)
+    y = numbers(y, "y", least=2 * LEAST_POINTS, varied=True)
     same_length(x=x, y=y)
     if not (np.diff(x) > 0).all():
-        raise UsageError("x does not increase", where="x", got="a step of 0 or less", allowed="increasing layers")
+        raise UsageError(
+            "x does not increase", where="x", got="a step of 0 or less", allowed="increasing layers"
+        )
     n = x.size
     cost = _costs(x, y)
-    best, cut = [cost[0]], [np.zeros(n + 1, dtype=int)]
+    best = [cost[0]]
+    cut = [np.zeros(n + 1, dtype=int)]
     for _ in range(1, min(most, n // LEAST_POINTS)):
         totals = best[-1][:, None] + cost
         best.append(totals.min(axis=0))
@@ -399,7 +493,8 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
     floor = 1e-12 * float(np.square(y - y.mean()).sum())
     fits = {}
     for k, totals in enumerate(best, 1):
-        ends, end = [], n
+        ends = []
+        end = n
         for level in range(k - 1, 0, -1):
             end = int(cut[level][end])
             ends.append(end)
@@ -410,11 +505,13 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
 
 
 def _costs(x: Array, y: Array) -> Array:
-    """Residual sum of squares of a line through points i … j − 1, at [i, j]; infinite for too few points."""
+    """Residual sum of squares of a line through points i … j − 1, at [i, j]; infinite for too few
+    points."""
     n = x.size
     cost = np.full((n + 1, n + 1), math.inf)
     for i in range(n):
         for j in range(i + LEAST_POINTS, n + 1):
-            dx, dy = x[i:j] - x[i:j].mean(), y[i:j] - y[i:j].mean()
+            dx = x[i:j] - x[i:j].mean()
+            dy = y[i:j] - y[i:j].mean()
             cost[i, j] = max(0.0, float(dy @ dy - (dx @ dy) ** 2 / (dx @ dx)))
     return cost

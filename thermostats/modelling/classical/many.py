@@ -1,4 +1,5 @@
-"""Tests of many studies of one design at once: what single tests give, as arrays with one element a study."""
+"""Tests of many studies of one design at once: what single tests give, as arrays with one element a
+study."""
 
 from __future__ import annotations
 
@@ -15,7 +16,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import MOST_ARRANGEMENTS, how_often, orders, standardised
+from thermostats.modelling.classical.association import (
+    MOST_ARRANGEMENTS,
+    how_often,
+    orders,
+    standardised,
+)
 from thermostats.modelling.columns import LEVEL, Array, numbers
 
 RESAMPLES = 1499
@@ -29,8 +35,8 @@ ROUNDING = 1e-9
 
 
 AtOnce = Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]]
-"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a table a list of
-rows, each the estimates by name."""
+"""Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a
+table a list of rows, each the estimates by name."""
 
 
 @dataclass(frozen=True)
@@ -51,46 +57,63 @@ def correlations(
     groups: Sequence[object] | pd.Series | None = None,
     seed: int = 0,
 ) -> Many:
-    """Correlation of x with every row of `outcomes` (study × row), as `association.correlation` has it of one.
+    """Correlation of x with every row of `outcomes` (study × row), as `association.correlation` has
+    it of one.
 
-    r is that within groups where there are several; p permutes x, within groups. All n! pairings are listed for n ≤ 8,
-    otherwise all studies meet the same rearrangements. Raises UsageError for too few points.
+    r is that within groups where there are several; p permutes x, within groups. All n! pairings
+    are listed for n ≤ 8, otherwise all studies meet the same rearrangements. Raises UsageError for
+    too few points.
     """
-    codes = np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    codes = (
+        np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    )
     k = int(codes.max()) + 1
     df = x.size - k - 2
     if df < 1:
-        raise UsageError("too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more")
+        raise UsageError(
+            "too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more"
+        )
     if k > 1:
         within = (codes[:, None] == np.arange(k)).astype(np.float64)
         within /= within.sum(axis=0)
-        x, outcomes = x - (x @ within)[codes], outcomes - (outcomes @ within)[:, codes]
+        x = x - (x @ within)[codes]
+        outcomes = outcomes - (outcomes @ within)[:, codes]
     if method == "spearman":
-        x, outcomes = stats.rankdata(x), stats.rankdata(outcomes, axis=1)
-    x, y = _unit(x), _unit(outcomes)
+        x = stats.rankdata(x)
+        outcomes = stats.rankdata(outcomes, axis=1)
+    x = _unit(x)
+    y = _unit(outcomes)
     r = np.clip(y @ x, -1.0, 1.0)
-    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 if method == "pearson" else 1 + r * r / 2) / df)
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(
+        (1 if method == "pearson" else 1 + r * r / 2) / df
+    )
     with np.errstate(divide="ignore"):
-        lower, upper = np.tanh(np.arctanh(r) - half), np.tanh(np.arctanh(r) + half)
+        lower = np.tanh(np.arctanh(r) - half)
+        upper = np.tanh(np.arctanh(r) + half)
     return Many(r, lower, upper, _permutation_p(_rearranged(x, codes, seed), y, np.abs(r)))
 
 
 def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
-    """Mean over models of rank correlations over prompts, as `association.within_correlation` has it of one study.
+    """Mean over models of rank correlations over prompts, as `association.within_correlation` has
+    it of one study.
 
-    x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are equal. With w_i how
-    often prompt i is drawn and r its rank by x, the product with the ranks of y is ½ Σ_{i<j} w_i w_j (r_i − r_j)
-    sign(y_i − y_j), and the squared length of these (n³ − Σ_i w_i³)/12 whatever their order. Raises UsageError for
-    fewer than four prompts, and for models of which x is the same for all prompts.
+    x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are
+    equal. With w_i how often prompt i is drawn and r its rank by x, the product with the ranks of y
+    is ½ Σ_{i<j} w_i w_j (r_i − r_j) sign(y_i − y_j), and the squared length of these (n³ − Σ_i
+    w_i³)/12 whatever their order. Raises UsageError for fewer than four prompts, and for models of
+    which x is the same for all prompts.
     """
     (_, n, m), rng = outcomes.shape, np.random.default_rng(seed)
     for column in x.T:
         numbers(column, "x of a model", least=4, varied=True)
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    times, models = how_often(rng.integers(0, n, (resamples, n)), n), how_often(rng.integers(0, m, (resamples, m)), m)
-    ranks, y = _unit(stats.rankdata(x.T, axis=1)) / m, _unit(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
+    times = how_often(rng.integers(0, n, (resamples, n)), n)
+    models = how_often(rng.integers(0, m, (resamples, m)), m)
+    ranks = _unit(stats.rankdata(x.T, axis=1)) / m
+    y = _unit(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
     places = np.vstack([np.arange(n), np.argsort(shuffled, axis=1)])
-    arranged, y = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1), y.reshape(len(y), -1)
+    arranged = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1)
+    y = y.reshape(len(y), -1)
     r = y @ arranged[0]
     drawn = _resampled_ranks(x, outcomes, times, models)
     lower, upper = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
@@ -98,54 +121,76 @@ def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int)
 
 
 def _resampled_ranks(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
-    """Mean rank correlation over resampled models and prompts, study × resample; times, models: how often each is."""
+    """Mean rank correlation over resampled models and prompts, study × resample; times, models: how
+    often each is."""
     first, second = np.triu_indices(len(x), 1)
     length = np.sqrt(np.maximum(len(x) ** 3 - (times**3).sum(axis=1, keepdims=True), 0.0) / 12)
     of_models = np.stack([standardised(column, times, ranked=True) for column in x.T])
     varies = np.isfinite(of_models[..., 0]).T & (length > 0)
-    weight, total = models * varies, np.zeros((len(outcomes), len(times)))
-    some, step = weight.sum(axis=1) > 0, max(1, HELD // max(total.shape))
+    weight = models * varies
+    total = np.zeros((len(outcomes), len(times)))
+    some = weight.sum(axis=1) > 0
+    step = max(1, HELD // max(total.shape))
     for place, of_model in enumerate(np.nan_to_num(of_models)):
         for start in range(0, first.size, step):
-            i, j = first[start : start + step], second[start : start + step]
+            i = first[start : start + step]
+            j = second[start : start + step]
             products = times[:, i] * times[:, j] * (of_model[:, i] - of_model[:, j]) / 2
-            total += np.sign(outcomes[:, i, place] - outcomes[:, j, place]) @ (products * weight[:, [place]]).T
+            total += (
+                np.sign(outcomes[:, i, place] - outcomes[:, j, place])
+                @ (products * weight[:, [place]]).T
+            )
     return np.asarray(total[:, some] / (length[:, 0] * weight.sum(axis=1))[some])
 
 
 def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:
-    """Pairs in which one of k members is above another of its group, less half of them, over all groups.
+    """Pairs in which one of k members is above another of its group, less half of them, over all
+    groups.
 
     groups: ranks and k. In all choices of members, of more than 41,000 in some drawn at random.
     """
     exact = math.prod(math.comb(ranks.size, k) for ranks, k in groups) <= MOST_ARRANGEMENTS
-    null, rng = np.zeros(1 if exact else resamples), np.random.default_rng(1)
+    null = np.zeros(1 if exact else resamples)
+    rng = np.random.default_rng(1)
     for ranks, k in groups:
         least = k * (k + 1) / 2 + k * (ranks.size - k) / 2
         if exact:
-            null = np.add.outer(null, np.array(list(combinations(ranks.tolist(), k))).sum(axis=1) - least).ravel()
+            null = np.add.outer(
+                null, np.array(list(combinations(ranks.tolist(), k))).sum(axis=1) - least
+            ).ravel()
         else:
-            null = null + rng.permuted(np.tile(ranks, (resamples, 1)), axis=1)[:, :k].sum(axis=1) - least
+            null = (
+                null
+                + rng.permuted(np.tile(ranks, (resamples, 1)), axis=1)[:, :k].sum(axis=1)
+                - least
+            )
     return np.asarray(null)
 
 
 @lru_cache(maxsize=256)
 def _distances_by_chance(sizes: tuple[tuple[int, int], ...]) -> Array:
-    """|pairs above − half of them| by chance, from the smallest on, in groups of n with k members and no ties."""
+    """|pairs above − half of them| by chance, from the smallest on.
+
+    In groups of n with k members and no ties.
+    """
     return np.sort(np.abs(pairs_by_chance([(np.arange(1.0, n + 1), k) for n, k in sizes])))
 
 
 def separations(
     outcomes: Array, member: NDArray[np.bool_], group: Sequence[object] | pd.Series
 ) -> tuple[Many, list[tuple[Array, Array]]]:
-    """Share of pairs in which a member is above another of its group, and share and straddling kinds of every group.
+    """Share of pairs in which a member is above another of its group, and share and straddling
+    kinds of every group.
 
-    As `counts.separation` has them of one study. No two outcomes of a study are equal. Raises UsageError where no group
-    has both kinds.
+    As `counts.separation` has them of one study. No two outcomes of a study are equal. Raises
+    UsageError where no group has both kinds.
     """
-    by_group, sizes, above = [], list[tuple[int, int]](), np.zeros(len(outcomes))
+    by_group = []
+    sizes = list[tuple[int, int]]()
+    above = np.zeros(len(outcomes))
     for at in _places(pd.factorize(np.asarray(group))[0]):
-        ours, others = outcomes[:, at[member[at]]], outcomes[:, at[~member[at]]]
+        ours = outcomes[:, at[member[at]]]
+        others = outcomes[:, at[~member[at]]]
         if not (pairs := ours.shape[1] * others.shape[1]):
             continue
         of_group = (ours[:, :, None] > others[:, None, :]).sum(axis=(1, 2))
@@ -155,18 +200,23 @@ def separations(
         above += of_group
     if not sizes:
         raise UsageError("no group has both kinds", got=f"{outcomes.shape[1]} rows")
-    every, null = sum(k * (n - k) for n, k in sizes), _distances_by_chance(tuple(sizes))
+    every = sum(k * (n - k) for n, k in sizes)
+    null = _distances_by_chance(tuple(sizes))
     p = 1 - np.searchsorted(null, np.abs(above - every / 2) - ROUNDING) / null.size
     return replace(counted(above / every), p=p), by_group
 
 
 def means(outcomes: Array, against: float = 0.0, level: float = LEVEL) -> Many:
-    """Mean of every study with its t interval of a level, and the two-sided p of the same t against a number."""
-    n, mean = outcomes.shape[1], outcomes.mean(axis=1)
+    """Mean of every study with its t interval of a level, and the two-sided p of the same t against
+    a number."""
+    n = outcomes.shape[1]
+    mean = outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
     half = stats.t.ppf((1 + level) / 2, n - 1) * error
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Many(mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1))
+        return Many(
+            mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1)
+        )
 
 
 def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
@@ -177,11 +227,14 @@ def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
 
 def exponential(logs: Many) -> Many:
     """Ratios of the same level: estimate and interval are exponentials."""
-    return replace(logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper))
+    return replace(
+        logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper)
+    )
 
 
 def resampled_means(outcomes: Array, seed: int) -> Many:
-    """Mean of every study with its BCa interval, as `association.bca` has it; all studies are resampled alike.
+    """Mean of every study with its BCa interval, as `association.bca` has it; all studies are
+    resampled alike.
 
     There is no p. The interval of values that are all alike is their mean.
     """
@@ -190,7 +243,8 @@ def resampled_means(outcomes: Array, seed: int) -> Many:
     times = np.zeros((RESAMPLES, n))
     np.add.at(times, (np.arange(RESAMPLES)[:, None], chosen), 1 / n)
     mean, off = outcomes.mean(axis=1), outcomes - outcomes.mean(axis=1, keepdims=True)
-    ends, step = np.empty((2, studies)), max(1, HELD // RESAMPLES)
+    ends = np.empty((2, studies))
+    step = max(1, HELD // RESAMPLES)
     with np.errstate(divide="ignore", invalid="ignore"):
         turn = (off**3).sum(axis=1) / 6 / (off**2).sum(axis=1) ** 1.5
         for at in (slice(start, start + step) for start in range(0, studies, step)):
@@ -209,14 +263,20 @@ def _quantile_of_sorted(values: Array, share: Array) -> Array:
     """The quantile of every row, linear between two values; NaN for a share that is NaN."""
     place = np.nan_to_num(share) * (values.shape[1] - 1)
     low = np.floor(place).astype(np.int64)
-    below, above = (np.take_along_axis(values, at[:, None], 1)[:, 0] for at in (low, np.ceil(place).astype(np.int64)))
+    below, above = (
+        np.take_along_axis(values, at[:, None], 1)[:, 0]
+        for at in (low, np.ceil(place).astype(np.int64))
+    )
     return np.asarray(np.where(np.isnan(share), math.nan, below + (place - low) * (above - below)))
 
 
 def shares(outcomes: Array, against: float = 0.5) -> Many:
-    """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p against a share."""
-    n, k = outcomes.shape[1], outcomes.sum(axis=1).astype(np.int64)
-    tail, counts = (1 - LEVEL) / 2, np.arange(n + 1)
+    """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p
+    against a share."""
+    n = outcomes.shape[1]
+    k = outcomes.sum(axis=1).astype(np.int64)
+    tail = (1 - LEVEL) / 2
+    counts = np.arange(n + 1)
     lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
     upper = np.r_[stats.beta.isf(tail, counts[:-1] + 1, n - counts[:-1]), 1.0]
     p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
@@ -224,21 +284,29 @@ def shares(outcomes: Array, against: float = 0.5) -> Many:
 
 
 def shares_in_groups(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
-    """Share p of true values of every study, n units in k groups, with the interval of their effective number.
+    """Share p of true values of every study, n units in k groups, with the interval of their
+    effective number.
 
-    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds from the beta
-    distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201). Where p is 0 or 1, or groups do
-    not differ, v says nothing and n stands for n*. There is no p-value.
+    n* = min(n, p(1 − p)/v) (t_{n−1}/t_{k−1})², v = k/(k − 1) Σ_g (Σ_{i∈g} (y_i − p))²/n², bounds
+    from the beta distribution at x = p n* (Korn and Graubard 1998, Survey Methodology 24:193-201).
+    Where p is 0 or 1, or groups do not differ, v says nothing and n stands for n*. There is no
+    p-value.
     """
     codes, names = pd.factorize(np.asarray(groups))
-    n, k, tail = outcomes.shape[1], len(names), (1 - LEVEL) / 2
+    n = outcomes.shape[1]
+    k = len(names)
+    tail = (1 - LEVEL) / 2
     if k < 2:
-        raise UsageError("one group has no spread over groups", where="groups", got=names[0], allowed="2 or more")
+        raise UsageError(
+            "one group has no spread over groups", where="groups", got=names[0], allowed="2 or more"
+        )
     y = outcomes.astype(np.float64)
     p = y.mean(axis=1)
     by_group = (y - p[:, None]) @ (codes[:, None] == np.arange(k))
     variance = k / (k - 1) * np.square(by_group).sum(axis=1) / n**2
-    most = np.minimum(n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0))
+    most = np.minimum(
+        n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0)
+    )
     effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
     x = p * effective
     lower = np.where(x > 0, stats.beta.ppf(tail, x, effective - x + 1), 0.0)
@@ -253,19 +321,30 @@ def counted(numbers: Array) -> Many:
 
 
 def differences(
-    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series, *, seed: int = 0
+    outcomes: Array,
+    focal: NDArray[np.bool_],
+    groups: Sequence[object] | pd.Series,
+    *,
+    seed: int = 0,
 ) -> Many:
-    """Mean over groups of the means of those inside minus that of the others, as `clustered_sign_permutation` has it.
+    """Mean over groups of the means of those inside minus that of the others, as
+    `clustered_sign_permutation` has it.
 
-    p: two-sided, groups moved whole between the two sides. Interval: Welch 1947 (doi:10.1093/biomet/34.1-2.28), t over
-    groups. Of truth values it is a difference of shares. Raises UsageError for fewer than two groups on a side.
+    p: two-sided, groups moved whole between the two sides. Interval: Welch 1947
+    (doi:10.1093/biomet/34.1-2.28), t over groups. Of truth values it is a difference of shares.
+    Raises UsageError for fewer than two groups on a side.
     """
     codes, names = pd.factorize(np.asarray(groups))
-    by_group = outcomes.astype(np.float64) @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
+    by_group = outcomes.astype(np.float64) @ (
+        (codes[:, None] == np.arange(len(names))) / np.bincount(codes)
+    )
     inside = np.array([bool(focal[codes == code].all()) for code in range(len(names))])
-    k, n = int(inside.sum()), inside.size
+    k = int(inside.sum())
+    n = inside.size
     if min(k, n - k) < 2:
-        raise UsageError("too few groups to exchange", got=f"{k} and {n - k}", allowed="two or more on a side")
+        raise UsageError(
+            "too few groups to exchange", got=f"{k} and {n - k}", allowed="two or more on a side"
+        )
     sides = _sides(inside, seed)
     weights = np.where(sides, 1 / k, -1 / (n - k))
     difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
@@ -275,42 +354,58 @@ def differences(
 
 
 def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
-    """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError below 3 a side."""
-    first, second = outcomes[:, inside], outcomes[:, ~inside]
+    """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError
+    below 3 a side."""
+    first = outcomes[:, inside]
+    second = outcomes[:, ~inside]
     if (least := min(first.shape[1], second.shape[1])) < LEAST_CLUSTERS:
         raise UsageError("too few values on a side", got=least, allowed=f"{LEAST_CLUSTERS} or more")
-    estimate, half = first.mean(axis=1) - second.mean(axis=1), _welch(first, second)
+    estimate = first.mean(axis=1) - second.mean(axis=1)
+    half = _welch(first, second)
     return replace(counted(estimate), lower=estimate - half, upper=estimate + half)
 
 
 def _welch(first: Array, second: Array) -> Array:
-    """Half of the interval of the difference of two means, of every study; 0 where nothing varies."""
-    first_error, second_error = (side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second))
+    """Half of the interval of the difference of two means, of every study; 0 where nothing
+    varies."""
+    first_error, second_error = (
+        side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second)
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         df = (first_error + second_error) ** 2 / (
             first_error**2 / (first.shape[1] - 1) + second_error**2 / (second.shape[1] - 1)
         )
-        return np.asarray(np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error)))
+        return np.asarray(
+            np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error))
+        )
 
 
 def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
-    """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike within clusters.
+    """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike
+    within clusters.
 
-    Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t with the degrees of
-    freedom of Bell and McCaffrey: Imbens and Kolesár 2016 (doi:10.1162/REST_a_00552). With clusters of one row each it
-    is HC2. p: two-sided. Raises UsageError for fewer than three clusters and for an x that does not vary.
+    Error: CR2, Var b = Σ_g (w_g (I − H_gg)^(−½) e_g)², w the weights of b and e the residuals; t
+    with the degrees of freedom of Bell and McCaffrey: Imbens and Kolesár 2016
+    (doi:10.1162/REST_a_00552). With clusters of one row each it is HC2. p: two-sided. Raises
+    UsageError for fewer than three clusters and for an x that does not vary.
     """
     codes, names = pd.factorize(np.asarray(clusters))
     if len(names) < LEAST_CLUSTERS:
-        raise UsageError("too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more")
+        raise UsageError(
+            "too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more"
+        )
     design = np.column_stack([np.ones(x.size), x - x.mean()])
     if not np.ptp(x) > 0:
         raise UsageError("a slope needs values that differ", got=float(x[0]))
     hat = design @ np.linalg.inv(design.T @ design) @ design.T
-    weights, left = design[:, 1] / np.square(design[:, 1]).sum(), np.eye(x.size) - hat
-    of_clusters = np.stack([weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)])
+    weights = design[:, 1] / np.square(design[:, 1]).sum()
+    left = np.eye(x.size) - hat
+    of_clusters = np.stack(
+        [weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)]
+    )
     products = of_clusters @ of_clusters.T
-    slopes, error = outcomes @ weights, np.linalg.norm(outcomes @ of_clusters.T, axis=1)
+    slopes = outcomes @ weights
+    error = np.linalg.norm(outcomes @ of_clusters.T, axis=1)
     df = np.trace(products) ** 2 / np.square(products).sum()
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -331,8 +426,10 @@ def _root(matrix: Array) -> Array:
 
 
 def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
-    """Which groups are inside, the observed ones first; then all other choices of so many, or some drawn at random."""
-    k, n = int(inside.sum()), inside.size
+    """Which groups are inside, the observed ones first; then all other choices of so many, or some
+    drawn at random."""
+    k = int(inside.sum())
+    n = inside.size
     if math.comb(n, k) <= MOST_ARRANGEMENTS:
         chosen = np.array(list(combinations(range(n), k)))
     else:
@@ -350,22 +447,28 @@ def _unit(values: Array) -> Array:
 
 
 def _rearranged(x: Array, codes: NDArray[np.int64], seed: int) -> Array:
-    """x in other orders, one a row, within groups; all of them where they can be listed, the observed one first."""
+    """x in other orders, one a row, within groups; all of them where they can be listed, the
+    observed one first."""
     if codes.max() == 0 and math.factorial(x.size) <= MOST_ARRANGEMENTS:
         return np.asarray(x[orders(x.size)])
     rng = np.random.default_rng(seed)
     place = np.argsort(codes, kind="stable")
     shuffled = np.empty((RESAMPLES + 1, x.size))
     shuffled[0] = x
-    shuffled[1:, place] = x[place][np.argsort(codes[place] + rng.random((RESAMPLES, x.size)), axis=1)]
+    shuffled[1:, place] = x[place][
+        np.argsort(codes[place] + rng.random((RESAMPLES, x.size)), axis=1)
+    ]
     return shuffled
 
 
 def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
-    """Share of rearrangements, the observed one among them, with a statistic as large as the observed one."""
+    """Share of rearrangements, the observed one among them, with a statistic as large as the
+    observed one."""
     step = max(1, HELD // len(rearranged))
     parts = [
-        (np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - ROUNDING).mean(axis=1)
+        (
+            np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - ROUNDING
+        ).mean(axis=1)
         for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)
@@ -374,12 +477,14 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
 def correlations_of(
     quantity: str, predictor: str, outcome: str, groups: str = "", least: int = 4, **how: Any
 ) -> AtOnce:
-    """The correlation of two columns in many studies at once, within groups; how: see `many.correlations`."""
+    """The correlation of two columns in many studies at once, within groups; how: see
+    `many.correlations`."""
 
     def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
         if len(rows) < least:
             raise UsageError("too few points", got=len(rows), allowed=f"{least} or more")
-        x, within = rows[predictor].to_numpy(np.float64), rows[groups] if groups else None
+        x = rows[predictor].to_numpy(np.float64)
+        within = rows[groups] if groups else None
         return {quantity: correlations(x, outcomes[outcome], groups=within, **how)}
 
     return at_once
@@ -391,13 +496,19 @@ def shares_in_groups_of(quantity: str, column: str, group: str) -> AtOnce:
 
 
 def shares_of(quantity: str, column: str, true: str = "", false: str = "", n: str = "") -> AtOnce:
-    """The share of rows where a column is true in many studies at once, with the counts that are named."""
+    """The share of rows where a column is true in many studies at once, with the counts that are
+    named."""
 
     def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
         if rows.empty:
             raise UsageError("no rows")
-        found, size = shares(outcomes[column]), np.full(len(outcomes[column]), len(rows))
-        counts = {true: outcomes[column].sum(axis=1), false: (~outcomes[column]).sum(axis=1), n: size}
+        found = shares(outcomes[column])
+        size = np.full(len(outcomes[column]), len(rows))
+        counts = {
+            true: outcomes[column].sum(axis=1),
+            false: (~outcomes[column]).sum(axis=1),
+            n: size,
+        }
         return {quantity: found, **{name: counted(each) for name, each in counts.items() if name}}
 
     return at_once

@@ -30,7 +30,8 @@ from thermostats.modelling.columns import (
 )
 
 LEAST, MOST, NODES = 1e-9, 1e9, 181
-"""Ratios λ n̄ between which stationary points are looked for, ten in a decade; 0 is tried as well."""
+"""Ratios λ n̄ between which stationary points are looked for, ten in a decade; 0 is tried as
+well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ class Best:
     residual_sd: float
     log_likelihood: float
     beyond: bool
-    """The likelihood still grows at the end of the search: groups explain everything, the residual nothing."""
+    """The likelihood still grows at the end of the search: groups explain everything, the residual
+    nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,15 +62,21 @@ class Profile:
     @classmethod
     def of(cls, y: Array, X: Array, group: NDArray[Any], *, reml: bool) -> Profile:
         """The profile of outcomes, columns and the groups' names."""
-        return cls(y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml)
+        return cls(
+            y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml
+        )
 
     def maximum(self) -> Best:
         """The likeliest λ of all stationary points, of 0 and of the far end."""
-        nodes = np.concatenate([[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size])
+        nodes = np.concatenate(
+            [[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size]
+        )
         slopes = [self.slope(ratio) for ratio in nodes]
         minima = [
             brentq(self.slope, a, b, xtol=1e-300, rtol=1e-15)
-            for a, b, left, right in zip(nodes[:-1], nodes[1:], slopes[:-1], slopes[1:], strict=True)
+            for a, b, left, right in zip(
+                nodes[:-1], nodes[1:], slopes[:-1], slopes[1:], strict=True
+            )
             if left < 0 <= right
         ]
         ratio = min([0.0, *minima, nodes[-1]], key=lambda ratio: self._at(ratio)[0])
@@ -86,8 +94,8 @@ class Profile:
     def slope(self, ratio: float) -> float:
         """Derivative of −2 log L by λ.
 
-        Σ_g n_g v_g − ν Σ_g (v_g Σ_{i∈g} r_i)²/S [− Σ_g |R^{-T} v_g Σ_{i∈g} X_i|²], v_g = 1/(1 + λ n_g), r = y − Xβ,
-        RᵀR = A.
+        Σ_g n_g v_g − ν Σ_g (v_g Σ_{i∈g} r_i)²/S [− Σ_g |R^{-T} v_g Σ_{i∈g} X_i|²], v_g = 1/(1 + λ
+        n_g), r = y − Xβ, RᵀR = A.
         """
         _, beta, root, square = self._at(ratio)
         size = self.member.sum(axis=0)
@@ -95,7 +103,9 @@ class Profile:
         of_residuals = np.square(shrunk * (self.member.T @ (self.y - self.X @ beta))).sum() / square
         grown = size @ shrunk - of_residuals
         if self.reml:
-            grown -= np.square(np.linalg.solve(root.T, (shrunk[:, None] * (self.member.T @ self.X)).T)).sum()
+            grown -= np.square(
+                np.linalg.solve(root.T, (shrunk[:, None] * (self.member.T @ self.X)).T)
+            ).sum()
         return float(grown)
 
     def _at(self, ratio: float) -> tuple[float, Array, Array, float]:
@@ -124,7 +134,8 @@ BEYOND = "beyond reach: groups explain everything, and the residual's variance i
 
 @dataclass(frozen=True, kw_only=True)
 class MixedFit:
-    """A linear mixed model. Judge nothing by it where `converged` is false; read `note` in every case."""
+    """A linear mixed model. Judge nothing by it where `converged` is false; read `note` in every
+    case."""
 
     terms: Mapping[str, ClassicalEstimate]
     """Fixed effects by name."""
@@ -140,7 +151,8 @@ class MixedFit:
 
 @dataclass(frozen=True, kw_only=True)
 class VarianceComponents:
-    """Variances of rows, columns and residual of a crossed table; a share is a variance over their sum."""
+    """Variances of rows, columns and residual of a crossed table; a share is a variance over their
+    sum."""
 
     sd: Mapping[str, float]
     shares: Mapping[str, float]
@@ -154,10 +166,11 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
     The variance of groups over that of the residual is searched exactly: the best of all stationary
-    points and both ends. Fixed effects have Wald t intervals with between-within degrees of freedom: columns constant
-    within groups take groups minus their number, others n − groups − their number. A variance of groups at zero is
-    noted; where the residual's is zero, `converged` is false. Raises UsageError for missing values, fewer than 3
-    groups, or a design that is not determined.
+    points and both ends. Fixed effects have Wald t intervals with between-within degrees of
+    freedom: columns constant within groups take groups minus their number, others n − groups −
+    their number. A variance of groups at zero is noted; where the residual's is zero, `converged`
+    is false. Raises UsageError for missing values, fewer than 3 groups, or a design that is not
+    determined.
     """
     columns_of(frame, groups)
     group = labels(frame[groups], groups)
@@ -173,7 +186,10 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     terms = np.abs(line.model.exog) @ np.abs(line.params) + np.abs(line.model.endog)
     if line.ssr <= np.square(ROUNDING * terms).sum():
         raise UsageError(
-            "no residual variance", where=formula, got=line.ssr, allowed="outcomes that are not exactly a line"
+            "no residual variance",
+            where=formula,
+            got=line.ssr,
+            allowed="outcomes that are not exactly a line",
         )
     model = line.model
     degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group)
@@ -194,7 +210,10 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
         )
 
     return MixedFit(
-        terms={name: wald(name, *at) for name, *at in zip(model.exog_names, best.effects, best.errors, strict=True)},
+        terms={
+            name: wald(name, *at)
+            for name, *at in zip(model.exog_names, best.effects, best.errors, strict=True)
+        },
         group_sd=math.sqrt(best.ratio) * best.residual_sd,
         residual_sd=best.residual_sd,
         converged=not best.beyond,
@@ -219,7 +238,9 @@ def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
         if fit.converged:
             return fit, warned
         messages = dict.fromkeys(str(w.message).splitlines()[0] for w in caught)
-        warned.append(f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else ""))
+        warned.append(
+            f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else "")
+        )
     if fit is None:
         raise ThermostatsError(
             "the mixed model could not be fitted",
@@ -246,18 +267,28 @@ def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
 
 
 def variance_components(
-    frame: pd.DataFrame, value: str, rows: str, columns: str, *, seed: int, resamples: int = RESAMPLES
+    frame: pd.DataFrame,
+    value: str,
+    rows: str,
+    columns: str,
+    *,
+    seed: int,
+    resamples: int = RESAMPLES,
 ) -> VarianceComponents:
-    """Variances of y_ij = μ + a_i + b_j + e_ij, one value per cell, such as model × prompt (on a log scale for gains).
+    """Variances of y_ij = μ + a_i + b_j + e_ij, one value per cell, such as model × prompt (on a
+    log scale for gains).
 
-    Complete table: σ²_e = MS_e, σ²_a = (MS_a − MS_e)/J, σ²_b = (MS_b − MS_e)/I, equal to REML where positive, those
-    below zero given as zero; intervals are generalised (Weerahandi 1993, doi:10.1080/01621459.1993.10476355), from
-    SS/χ² draws. Incomplete table: REML, without intervals. e, under the name `residual`, holds the interaction too.
-    Raises UsageError for missing values, cells with several values, or fewer than 3 rows or 2 columns.
+    Complete table: σ²_e = MS_e, σ²_a = (MS_a − MS_e)/J, σ²_b = (MS_b − MS_e)/I, equal to REML where
+    positive, those below zero given as zero; intervals are generalised (Weerahandi 1993,
+    doi:10.1080/01621459.1993.10476355), from SS/χ² draws. Incomplete table: REML, without
+    intervals. e, under the name `residual`, holds the interaction too. Raises UsageError for
+    missing values, cells with several values, or fewer than 3 rows or 2 columns.
     """
     columns_of(frame, value, rows, columns)
     y = numbers(frame[value], value, least=6, varied=True)
-    long = pd.DataFrame({"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)})
+    long = pd.DataFrame(
+        {"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)}
+    )
     if again := int(long.duplicated(["row", "column"]).sum()):
         raise UsageError(
             "several values in one cell",
@@ -266,13 +297,21 @@ def variance_components(
             allowed="one value per cell",
             next_step="select one run, or average first",
         )
-    I, J = long["row"].nunique(), long["column"].nunique()  # noqa: E741
+    I = long["row"].nunique()  # noqa: E741
+    J = long["column"].nunique()
     if I < 3 or J < 2:
-        raise UsageError("too small a table", where=f"{rows} × {columns}", got=f"{I} × {J}", allowed="at least 3 × 2")
+        raise UsageError(
+            "too small a table",
+            where=f"{rows} × {columns}",
+            got=f"{I} × {J}",
+            allowed="at least 3 × 2",
+        )
     if len(long) < I * J:
         variance, converged = _by_reml(long)
         low = high = np.full(3, math.nan)
-        interval = f"{NO_INTERVAL}: the table is incomplete" + ("" if converged else ", and REML did not converge")
+        interval = f"{NO_INTERVAL}: the table is incomplete" + (
+            "" if converged else ", and REML did not converge"
+        )
     else:
         variance, low, high = _by_moments(long, seed, resamples)
         interval = "generalised confidence interval of the share"
@@ -295,9 +334,13 @@ def shares_of_rows(tables: Array, *, seed: int) -> Many:
     """The rows' share of the variance of many complete tables, study × row × column, as of one."""
     studies, I, J = tables.shape  # noqa: E741
     centred = tables - tables.mean(axis=(1, 2), keepdims=True)
-    a, b = centred.mean(axis=2, keepdims=True), centred.mean(axis=1, keepdims=True)
+    a = centred.mean(axis=2, keepdims=True)
+    b = centred.mean(axis=1, keepdims=True)
     residual = centred - a - b
-    ss = np.stack([np.square(part).sum(axis=(1, 2)) * k for part, k in ((a, J), (b, I), (residual, 1))], axis=1)
+    ss = np.stack(
+        [np.square(part).sum(axis=(1, 2)) * k for part, k in ((a, J), (b, I), (residual, 1))],
+        axis=1,
+    )
     df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
     drawn = np.random.default_rng(seed).chisquare(df, (RESAMPLES, 3))
 
@@ -315,19 +358,26 @@ def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, A
     """Variances of a complete table, and the bounds of their shares."""
     table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
     I, J = table.shape  # noqa: E741
-    a, b = table.mean(axis=1) - table.mean(), table.mean(axis=0) - table.mean()
+    a = table.mean(axis=1) - table.mean()
+    b = table.mean(axis=0) - table.mean()
     residual = table - table.mean() - a[:, None] - b[None, :]
     ss = np.array([J * np.square(a).sum(), I * np.square(b).sum(), np.square(residual).sum()])
     df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
     if ss[2] <= np.square(ROUNDING * table).sum():
-        raise UsageError("no residual variance", got=ss[2], allowed="a table that is not exactly additive")
+        raise UsageError(
+            "no residual variance", got=ss[2], allowed="a table that is not exactly additive"
+        )
 
     def variances(mean_squares: Array) -> Array:
         of_rows, of_columns, of_rest = np.moveaxis(mean_squares, -1, 0)
         return np.stack([(of_rows - of_rest) / J, (of_columns - of_rest) / I, of_rest], axis=-1)
 
-    share = np.clip(variances(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3))), 0, None)
-    low, high = np.quantile(share / share.sum(axis=1, keepdims=True), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    share = np.clip(
+        variances(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3))), 0, None
+    )
+    low, high = np.quantile(
+        share / share.sum(axis=1, keepdims=True), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
+    )
     return variances(ss / df), low, high
 
 

@@ -1,1 +1,2 @@
-"""Heritage, geometry, scale: shares of the variance of the log gain and the model of their order."""
+"""Heritage, geometry, scale: shares of the variance of the log gain and the model of their
+order."""

@@ -1,4 +1,5 @@
-"""Labs: their models at hand, their population of models, their next model; spreads of the superpopulation."""
+"""Labs: their models at hand, their population of models, their next model; spreads of the
+superpopulation."""
 
 from __future__ import annotations
 
@@ -13,7 +14,14 @@ from matplotlib.axes import Axes
 from scipy import stats
 
 from thermostats.errors import UsageError, listed, unknown
-from thermostats.modelling.columns import Columns, columns_of, comparable_only, named, numbers, units_once
+from thermostats.modelling.columns import (
+    Columns,
+    columns_of,
+    comparable_only,
+    named,
+    numbers,
+    units_once,
+)
 from thermostats.modelling.draws import SEED, Array, Settings, summary
 from thermostats.modelling.fit import Fit, Law, law_fitted
 from thermostats.modelling.gaussian import Gaussian
@@ -55,7 +63,13 @@ from thermostats.modelling.heritage.law import (
 from thermostats.modelling.laws import fits
 from thermostats.modelling.leave_out import held_out
 from thermostats.modelling.mixed_model import Mixed, MixedDesign, state_law
-from thermostats.modelling.model_gains import GEOMETRY, SCALE, model_gains, moderated_errors, said_of
+from thermostats.modelling.model_gains import (
+    GEOMETRY,
+    SCALE,
+    model_gains,
+    moderated_errors,
+    said_of,
+)
 from thermostats.plots import posterior
 from thermostats.plots.general import forest
 from thermostats.tables.schemas import GAINS
@@ -68,13 +82,17 @@ SCALES = {"half the prior scale": 0.5, "double the prior scale": 2.0}
 def labs_table(fit: Fit) -> pd.DataFrame:
     """Per lab: its effect, partially pooled, and three probabilities that it dampens.
 
-    `probability_dampens`: of P(mean log gain of its models at hand < 0); `population_dampens`: of the mean of all
-    models that the lab could make, with the geometry and scale of those at hand; `next_dampens`: of one new model, of a
-    new family where families are in the model, with the geometry and scale of one of those at hand.
+    `probability_dampens`: of P(mean log gain of its models at hand < 0); `population_dampens`: of
+    the mean of all models that the lab could make, with the geometry and scale of those at hand;
+    `next_dampens`: of one new model, of a new family where families are in the model, with the
+    geometry and scale of one of those at hand.
     """
-    values, design = fit.draws.values, fit.designed(MixedDesign)
-    lab, means = name_lab(design.mixed), lab_means(design)
-    effect, mean = contributions(values, design)[lab] @ means, log_gains(values, design) @ means
+    values = fit.draws.values
+    design = fit.designed(MixedDesign)
+    lab = name_lab(design.mixed)
+    means = lab_means(design)
+    effect = contributions(values, design)[lab] @ means
+    mean = log_gains(values, design) @ means
     labs = design.effects[f"u_{lab}"]
     centre, spread = _new_models(fit)
     below = stats.norm.cdf(0.0, centre, spread[..., None])
@@ -91,37 +109,50 @@ def labs_table(fit: Fit) -> pd.DataFrame:
 
 
 def _new_models(fit: Fit) -> tuple[Array, Array]:
-    """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand, of new families."""
-    values, design = fit.draws.values, fit.designed(MixedDesign)
+    """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand,
+    of new families."""
+    values = fit.draws.values
+    design = fit.designed(MixedDesign)
     parts = contributions(values, design)
     variance = np.square(values["scale"][..., -1])
-    centre = values["beta"] + sum(part for name, part in parts.items() if name not in (FAMILY, "model"))
+    centre = values["beta"] + sum(
+        part for name, part in parts.items() if name not in (FAMILY, "model")
+    )
     if FAMILY in parts:
         scale = values["scale"][..., list(parts).index(FAMILY)]
         shares = list_shares(design, FAMILY).to_numpy()
-        unit = 1 / np.sqrt(1 - np.square(shares).sum())  # what a family's effect of 1 adds to its models
+        unit = 1 / np.sqrt(
+            1 - np.square(shares).sum()
+        )  # what a family's effect of 1 adds to its models
         centre = centre - unit * (values[f"u_{FAMILY}"][..., : shares.size] @ shares)[..., None]
         variance = variance + np.square(scale * unit)
     return centre, np.sqrt(variance)
 
 
 def superpopulation(fit: Fit) -> pd.DataFrame:
-    """Standard deviation τ√φ of all labs (and families) there could be: block, groups, prior, median, lower, upper.
+    """Standard deviation τ√φ of all labs (and families) there could be: block, groups, prior,
+    median, lower, upper.
 
-    With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits; it decides nothing.
+    With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits;
+    it decides nothing.
     """
     design = fit.designed(MixedDesign)
     groups = {name: len(list_shares(design, name)) for name in list_groups(design.mixed)}
-    fits, blocks = {"as fitted": fit}, list(design.effects)
+    fits = {"as fitted": fit}
+    blocks = list(design.effects)
     if min(groups.values()) < FEW_GROUPS:
         for name, factor in SCALES.items():
-            fits[name] = fit.under(replace(fit.law, of=design.mixed.scale_priors(factor).design_rows))
+            fits[name] = fit.under(
+                replace(fit.law, of=design.mixed.scale_priors(factor).design_rows)
+            )
     rows = []
     for block, n in groups.items():
         for prior, other_fit in fits.items():
             if prior == "as fitted" or n < FEW_GROUPS:
                 sd = other_fit.draws["scale"][..., blocks.index(f"u_{block}")]
-                row = summary({"sd": sd}, level=fit.level, exact=["sd"])[["median", "lower", "upper"]].iloc[0]
+                row = summary({"sd": sd}, level=fit.level, exact=["sd"])[
+                    ["median", "lower", "upper"]
+                ].iloc[0]
                 rows.append({"block": block, "groups": n, "prior": prior, **row.to_dict()})
     return pd.DataFrame(rows)
 
@@ -136,8 +167,9 @@ class HeldOut:
     left_out: str
     """`model` or `heritage`."""
     predictions: pd.DataFrame
-    """Per model: observed, predicted, lower, upper, covered; baseline, the mean of all models left; lab_mean, that of
-    the other models of its lab; and rival, predicted without the blocks in question."""
+    """Per model: observed, predicted, lower, upper, covered; baseline, the mean of all models left;
+    lab_mean, that of the other models of its lab; and rival, predicted without the blocks in
+    question."""
     rmse: float
     rmse_baseline: float
     rmse_lab_mean: float
@@ -154,7 +186,9 @@ class HeldOut:
 
     def table(self) -> pd.DataFrame:
         """One row of the figures."""
-        return pd.DataFrame([{name: value for name, value in vars(self).items() if name != "predictions"}])
+        return pd.DataFrame(
+            [{name: value for name, value in vars(self).items() if name != "predictions"}]
+        )
 
 
 def left_out_table(fit: Fit) -> pd.DataFrame:
@@ -163,19 +197,23 @@ def left_out_table(fit: Fit) -> pd.DataFrame:
 
 
 def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
-    """Predict each model of labs of two or more (`by="model"`) or each lab (`by="heritage"`) from all others.
+    """Predict each model of labs of two or more (`by="model"`) or each lab (`by="heritage"`) from
+    all others.
 
-    Raises UsageError for another `by`, for fits without labs, and for residuals or lab effects that are not normal.
+    Raises UsageError for another `by`, for fits without labs, and for residuals or lab effects that
+    are not normal.
     """
     if by not in WAYS:
         raise unknown("nothing to leave out", by, WAYS)
     mixed = fit.designed(MixedDesign).mixed
-    groups, lab = list_groups(mixed), name_lab(mixed)
+    groups = list_groups(mixed)
+    lab = name_lab(mixed)
     if not lab or not isinstance(fit.model, Gaussian):
         df = groups[lab].df if lab else 0.0
         raise UsageError(
             "models and labs are left out of fits with labs and normal residuals alone",
-            got=f"blocks {', '.join(kind.name for kind in mixed.kinds)}; residuals {mixed.rest.shape}, lab_df {df:g}",
+            got=f"blocks {', '.join(kind.name for kind in mixed.kinds)}; residuals "
+            f"{mixed.rest.shape}, lab_df {df:g}",
             next_step='residuals="normal", lab_df=0',
         )
     labs = groups_of(fit.rows, groups[lab].columns)
@@ -184,7 +222,9 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     out = [kind.block for kind in mixed.kinds if (kind.name in groups) == (by == "model")]
     rival = fit.under(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
     left, other = (
-        held_out(f.model, f.draws, folds.tolist(), seed=fit.seed) for f in (fit, rival) if isinstance(f.model, Gaussian)
+        held_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
+        for f in (fit, rival)
+        if isinstance(f.model, Gaussian)
     )
     lower, upper = left.interval(fit.level)
     y = pd.Series(fit.model.y, index=fit.rows.index)
@@ -202,7 +242,9 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
             "rival": other.draws.mean(axis=0),
         }
     )[chosen].reset_index(drop=True)
-    gained = np.array([left.log_density[f] - other.log_density[f] for f in dict.fromkeys(folds[chosen])])
+    gained = np.array(
+        [left.log_density[f] - other.log_density[f] for f in dict.fromkeys(folds[chosen])]
+    )
     return HeldOut(
         left_out=by,
         predictions=predictions,
@@ -230,21 +272,28 @@ def _rmse(table: pd.DataFrame, column: str) -> float:
     return float(np.sqrt((table["observed"] - table[column]).pow(2).mean(skipna=False)))
 
 
-LEAST, SMALL_STUDY = 4, 10
+LEAST = 4
+SMALL_STUDY = 10
 LEVEL = 0.95
 NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
 
 
-def what_rows_cannot_say(rows: pd.DataFrame, heritage: Mixed, without_labs: str, look: str) -> list[str]:
+def what_rows_cannot_say(
+    rows: pd.DataFrame, heritage: Mixed, without_labs: str, look: str
+) -> list[str]:
     """What the rows cannot say, in words; UsageError where they say nothing of a block.
 
-    without_labs: the call that asks nothing of labs; look: one that shows rows which are too few for any fit.
+    without_labs: the call that asks nothing of labs; look: one that shows rows which are too few
+    for any fit.
     """
     if len(rows) < LEAST:
         step = f"add models, your own or from thermostats.features; of these alone: {look}"
         got = f"{len(rows)}, {what_rows_say(rows)}"
-        raise UsageError("too few models for shares", got=got, allowed=f"{LEAST} or more", next_step=step)
-    warnings, used = list[str](), 1
+        raise UsageError(
+            "too few models for shares", got=got, allowed=f"{LEAST} or more", next_step=step
+        )
+    warnings = list[str]()
+    used = 1
     for kind in heritage.kinds:
         name = kind.name
         if name == FAMILY:
@@ -276,18 +325,23 @@ def what_rows_cannot_say(rows: pd.DataFrame, heritage: Mixed, without_labs: str,
     if name_lab(heritage) == LAB:
         warnings += _of_families(rows) if FAMILY in groups else [NO_FAMILIES]
     if used >= len(rows):
-        warnings.append(f"{len(rows)} models for {used} effects: the shares depend strongly on the prior")
+        warnings.append(
+            f"{len(rows)} models for {used} effects: the shares depend strongly on the prior"
+        )
     return warnings
 
 
 def what_rows_say(rows: pd.DataFrame) -> str:
-    """The geometric mean of the gains with its t interval, models as units, and their range; one gain as it is."""
+    """The geometric mean of the gains with its t interval, models as units, and their range; one
+    gain as it is."""
     logs = rows["log_gain"].to_numpy(np.float64)
-    mean, n = float(np.exp(logs.mean())), len(logs)
+    mean = float(np.exp(logs.mean()))
+    n = len(logs)
     if n < 2:
         return f"whose gain is {mean:.3g}"
     half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n))
-    low, high = mean * np.exp(-half), mean * np.exp(half)
+    low = mean * np.exp(-half)
+    high = mean * np.exp(half)
     return (
         f"whose geometric mean gain is {mean:.3g}, {LEVEL:.0%} interval {low:.3g} to {high:.3g}, "
         f"and whose gains go from {np.exp(logs.min()):.3g} to {np.exp(logs.max()):.3g}"
@@ -299,29 +353,41 @@ def _of_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
     if len(sizes) < 2:
         single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
         got = f"{sizes.index[0]} with {int(sizes.sum())} models, {say}"
-        raise UsageError(f"{single} cannot be separated from the mean", got=got, allowed="2 or more", next_step=step)
+        raise UsageError(
+            f"{single} cannot be separated from the mean",
+            got=got,
+            allowed="2 or more",
+            next_step=step,
+        )
     if sizes.max() == 1:
         what = "lab" if name == LAB else name
         raise UsageError(
-            f"every {what} has one model: {name} cannot be separated from the residual between models",
+            f"every {what} has one model: {name} cannot be separated from the residual between "
+            f"models",
             got=f"{len(sizes)} {what}s, {say}",
             allowed="two models or more in at least one",
             next_step=step,
         )
     if (sizes > 1).sum() < 2:
         return [
-            f"only one {'lab' if name == LAB else name} has two models or more: {name} rests on the spread within it"
+            f"only one {'lab' if name == LAB else name} has two models or more: {name} rests on "
+            f"the spread within it"
         ]
     return []
 
 
 def _of_families(rows: pd.DataFrame) -> list[str]:
-    warnings, family = list[str](), groups_of(rows, (LAB, "family"))
+    warnings = list[str]()
+    family = groups_of(rows, (LAB, "family"))
     if (lacking := rows["family"].isna()).any():
-        warnings.append("treated as a separate family, since none is stated: " + named(rows.loc[lacking, "model_id"]))
+        warnings.append(
+            "treated as a separate family, since none is stated: "
+            + named(rows.loc[lacking, "model_id"])
+        )
     if family.groupby(rows[LAB]).nunique().max() < 2:
         warnings.append(
-            "no lab has two families: effects of lab and family cannot be separated and are divided by the prior; "
+            "no lab has two families: effects of lab and family cannot be separated and are "
+            "divided by the prior; "
             "their sum, the lineage, can be estimated"
         )
     if family.value_counts().max() < 2:
@@ -330,13 +396,19 @@ def _of_families(rows: pd.DataFrame) -> list[str]:
 
 
 PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
-"""Draws for prior probabilities, and draws times models at most: of very many models fewer draws."""
+"""Draws for prior probabilities, and draws times models at most: of very many models fewer
+draws."""
 
 
 def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
     """What the symbols of the model stand for; `stated`: errors are those of the table."""
-    errors = "as stated, by the delta method" if stated else "standard error from n_i prompts, spreads moderated"
-    lines, names = [], [kind.name for kind in heritage.kinds]
+    errors = (
+        "as stated, by the delta method"
+        if stated
+        else "standard error from n_i prompts, spreads moderated"
+    )
+    lines = []
+    names = [kind.name for kind in heritage.kinds]
     for kind in heritage.kinds:
         if isinstance(kind, GroupBlock):
             group = kind.columns[-1] if kind.columns != (LAB,) else "lab"
@@ -356,10 +428,13 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
 
 
 def orders_table(fit: Fit) -> pd.DataFrame:
-    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of the restriction."""
+    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
+    the restriction."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
-    prior = quantities({name: values[None] for name, values in before.items()}, fit.designed(MixedDesign))
+    prior = quantities(
+        {name: values[None] for name, values in before.items()}, fit.designed(MixedDesign)
+    )
     rows = []
     for order, probability in fit.probabilities.items():
         expected = float(in_order(order, prior).mean())
@@ -370,11 +445,15 @@ def orders_table(fit: Fit) -> pd.DataFrame:
 def models_table(fit: Fit) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
     m = log_gains(fit.draws.values, fit.designed(MixedDesign))
-    table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(columns="quantity")
+    table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(
+        columns="quantity"
+    )
     design = fit.designed(MixedDesign)
     table.insert(0, "model_id", list(design.outcomes))
     if lab := name_lab(design.mixed):
-        table.insert(1, "heritage", list(groups_of(fit.rows, list_groups(design.mixed)[lab].columns)))
+        table.insert(
+            1, "heritage", list(groups_of(fit.rows, list_groups(design.mixed)[lab].columns))
+        )
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
@@ -414,39 +493,51 @@ def fit_heritage(
     lab_df: float = 0.0,
     settings: Settings = CAREFUL,
 ) -> Fit:
-    """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage, geometry and scale.
+    """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage,
+    geometry and scale.
 
-    `table`: one row per model, one per model and prompt, or averages with `gain_sd` (divisor n − 1) and `n_prompts`; as
-    `gain_rows` gives it, or your own, in which `outcome` (the gain; by default `gain`, or the `estimand`), `model`,
-    `lab` (None: no labs), `geometry`, `scale` and `prompt` name the columns. Without geometry or scale named, those of
-    `gain_rows` count, and where there are none the fit goes without and says so. Numbers enter as logs, in any unit.
-    `family`, where known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its standard
-    error, which `se` states: a column, or a number, of the gain as given; by the delta method that of ȳ_i is se/gain,
-    known, of any n. Predicted are log gains. Models whose gains are near 1 by construction (`comparable` false) are
-    left out with a warning. `estimand` says which gain it is, and sets the prior scale of τ. `blocks`: other blocks in
-    the order that is asked about, name to columns, of names (groups, the first of which stand for labs) or of numbers
-    as they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t lab effects.
-    Normal ones are drawn exactly, others by PyMC, which takes a minute.
+    `table`: one row per model, one per model and prompt, or averages with `gain_sd` (divisor n − 1)
+    and `n_prompts`; as `gain_rows` gives it, or your own, in which `outcome` (the gain; by default
+    `gain`, or the `estimand`), `model`, `lab` (None: no labs), `geometry`, `scale` and `prompt`
+    name the columns. Without geometry or scale named, those of `gain_rows` count, and where there
+    are none the fit goes without and says so. Numbers enter as logs, in any unit. `family`, where
+    known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its
+    standard error, which `se` states: a column, or a number, of the gain as given; by the delta
+    method that of ȳ_i is se/gain, known, of any n. Predicted are log gains. Models whose gains are
+    near 1 by construction (`comparable` false) are left out with a warning. `estimand` says which
+    gain it is, and sets the prior scale of τ. `blocks`: other blocks in the order that is asked
+    about, name to columns, of names (groups, the first of which stand for labs) or of numbers as
+    they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t
+    lab effects. Normal ones are drawn exactly, others by PyMC, which takes a minute.
 
     Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
-    population_mean_log_gain (of models that there could be: those at hand are a sample) and, not printed,
-    models_mean_log_gain (of those at hand); with families sd_lineage and lineage_share, of lab and family together.
-    Statements: heritage > geometry and scale, which is the lab above shape and size together; then orders of the
-    blocks. Tables: orders, labs, models, superpopulation, left out (by exact refits, of normal residuals alone), and
-    classical counterparts: classical, dominance, commonality.
+    population_mean_log_gain (of models that there could be: those at hand are a sample) and, not
+    printed, models_mean_log_gain (of those at hand); with families sd_lineage and lineage_share, of
+    lab and family together. Statements: heritage > geometry and scale, which is the lab above shape
+    and size together; then orders of the blocks. Tables: orders, labs, models, superpopulation,
+    left out (by exact refits, of normal residuals alone), and classical counterparts: classical,
+    dominance, commonality.
 
-    Raises UsageError for gains that are not positive and finite or all the same, missing geometry, a model in several
-    rows that no prompt tells apart, a model with two labs, fewer than 4 models, one lab, one model in every lab, a
-    block without variation, a prompt twice in one model, blocks of names and numbers together, errors that are missing,
-    below 0 or not below their gains, priors out of range.
+    Raises UsageError for gains that are not positive and finite or all the same, missing geometry,
+    a model in several rows that no prompt tells apart, a model with two labs, fewer than 4 models,
+    one lab, one model in every lab, a block without variation, a prompt twice in one model, blocks
+    of names and numbers together, errors that are missing, below 0 or not below their gains, priors
+    out of range.
     """
     outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
     roles = {"geometry": geometry, "scale": scale}
-    columns = {"model": model, "lab": lab, "prompt": prompt} | ({"se": se} if isinstance(se, str) else {})
+    columns = {"model": model, "lab": lab, "prompt": prompt} | (
+        {"se": se} if isinstance(se, str) else {}
+    )
     request, gone = _asked(table, outcome, columns, roles, blocks)
-    estimand, before = estimand or outcome, table
+    estimand = estimand or outcome
+    before = table
     table = request.read(table, optional=("prompt",))
-    units_once(table, [model, prompt] if prompt in table and se is None else [model], _of_many(outcome, table))
+    units_once(
+        table,
+        [model, prompt] if prompt in table and se is None else [model],
+        _of_many(outcome, table),
+    )
     _complete(request, table)
     chosen = _blocks(request) if blocks is None else _each_listed(blocks)
     columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
@@ -467,7 +558,9 @@ def fit_heritage(
     )
     rows = models.table
     if "family" in rows and any(kind.columns == (LAB,) for kind in [*groups.values()][:1]):
-        heritage = replace(heritage, kinds=(*heritage.kinds, declare_groups(FAMILY, (LAB, "family"))))
+        heritage = replace(
+            heritage, kinds=(*heritage.kinds, declare_groups(FAMILY, (LAB, "family")))
+        )
     warnings = what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     return law_fitted(
@@ -489,31 +582,51 @@ def _asked(
     blocks_of: Mapping[str, str | Sequence[str] | None],
     blocks: Mapping[str, Sequence[str]] | None,
 ) -> tuple[Columns, list[str]]:
-    """What a call says of its columns, and which blocks the fit goes without since nothing names their columns."""
-    standard, gone = {"geometry": GEOMETRY, "scale": SCALE}, list[str]()
-    numbers = {name: listed(columns, name) for name, columns in blocks_of.items()} if blocks is None else {}
+    """What a call says of its columns, and which blocks the fit goes without since nothing names
+    their columns."""
+    standard = {"geometry": GEOMETRY, "scale": SCALE}
+    gone = list[str]()
+    numbers = (
+        {name: listed(columns, name) for name, columns in blocks_of.items()}
+        if blocks is None
+        else {}
+    )
     unnamed = [name for name, columns in numbers.items() if columns is None]
     there = {named["model"], named["lab"]} - {None} <= set(table)
     for name in unnamed:
         numbers[name] = list(standard[name])
         if there and not set(standard[name]) & set(table):
             numbers[name] = []
-            gone.append(f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no others")
-    labelled = {name: column for name, column in named.items() if name != "lab" or blocks is None or column in table}
+            gone.append(
+                f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no "
+                f"others"
+            )
+    labelled = {
+        name: column
+        for name, column in named.items()
+        if name != "lab" or blocks is None or column in table
+    }
     columns = {"outcome": outcome, **labelled, **numbers}
-    further = tuple(dict.fromkeys(column for name, of in (blocks or {}).items() for column in listed(of, name) or ()))
+    further = tuple(
+        dict.fromkeys(
+            column for name, of in (blocks or {}).items() for column in listed(of, name) or ()
+        )
+    )
     return Columns(call="fit_heritage", named=columns, further=further), gone
 
 
 def _complete(names: Columns, table: pd.DataFrame) -> None:
-    """UsageError where geometry or scale of a model with a gain is missing, with the call of what is there."""
+    """UsageError where geometry or scale of a model with a gain is missing, with the call of what
+    is there."""
     rows, _ = comparable_only(table.dropna(subset=names.named["outcome"]))
     full = {
         name: [column for column in names.named.get(name) or () if rows[column].notna().all()]
         for name in ("geometry", "scale")
         if name in names.named
     }
-    if lacking := [c for name, present in full.items() for c in names.named[name] or () if c not in present]:
+    if lacking := [
+        c for name, present in full.items() for c in names.named[name] or () if c not in present
+    ]:
         models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
         raise UsageError(
             "missing geometry",
@@ -528,19 +641,27 @@ def _without_labs(names: Columns, table: pd.DataFrame) -> str:
     """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
     if names.named.get("geometry") or names.named.get("scale"):
         return replace(names, named={**names.named, "lab": None}).filled_in(table, {})
-    return f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", group=None)'
+    return (
+        f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", '
+        f"group=None)"
+    )
 
 
 def _look(names: Columns) -> str:
     """The call that shows gains by lab."""
-    lab, outcome = names.named.get("lab"), names.named["outcome"]
+    lab = names.named.get("lab")
+    outcome = names.named["outcome"]
     return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
 
 
 def _blocks(columns: Columns) -> dict[str, Sequence[str]]:
     """Labs, geometry and scale, as far as there are columns of them."""
     labs = {LAB: (LAB,)} if columns.named.get("lab") else {}
-    return labs | {name: tuple(columns.named[name] or ()) for name in ("geometry", "scale") if columns.named.get(name)}
+    return labs | {
+        name: tuple(columns.named[name] or ())
+        for name in ("geometry", "scale")
+        if columns.named.get(name)
+    }
 
 
 def _each_listed(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
@@ -548,7 +669,9 @@ def _each_listed(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]
     return {str(name): listed(columns, str(name)) or [] for name, columns in blocks.items()}
 
 
-def _with_blocks(request: Columns, table: pd.DataFrame, blocks: Mapping[str, Sequence[str]], *, named: bool) -> str:
+def _with_blocks(
+    request: Columns, table: pd.DataFrame, blocks: Mapping[str, Sequence[str]], *, named: bool
+) -> str:
     """The call with these blocks, which `named` them, or named geometry and scale."""
     if named:
         return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
@@ -564,8 +687,10 @@ def _of_many(outcome: str, table: pd.DataFrame) -> str:
 
 
 def heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
-    """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors are the table's."""
-    names, groups = [kind.name for kind in heritage.kinds], list_groups(heritage)
+    """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors
+    are the table's."""
+    names = [kind.name for kind in heritage.kinds]
+    groups = list_groups(heritage)
     parts = (*names, OWN)
     lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
@@ -584,12 +709,24 @@ def heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
         statistics=statistics,
         equations=describe_blocks(heritage, stated=stated),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
-        tables={"orders": orders_table, "models": models_table, **of_labs, **left_out, **variance_shares.TABLES},
+        tables={
+            "orders": orders_table,
+            "models": models_table,
+            **of_labs,
+            **left_out,
+            **variance_shares.TABLES,
+        },
         figures={
             "blocks": blocks_figure,
-            "shares": lambda fit, axes: posterior.variance_shares(fit.summary().reset_index(), axes),
+            "shares": lambda fit, axes: posterior.variance_shares(
+                fit.summary().reset_index(), axes
+            ),
             "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
-            **({"labs": lambda fit, axes: posterior.lab_forest(fit.table("labs"), axes)} if groups else {}),
+            **(
+                {"labs": lambda fit, axes: posterior.lab_forest(fit.table("labs"), axes)}
+                if groups
+                else {}
+            ),
         },
         units=(*(groups[name_lab(heritage)].columns if groups else ()), "model_id"),
     )
@@ -619,7 +756,8 @@ def _declared(
         raise UsageError(
             "no such blocks",
             got=chosen,
-            allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} or {LINEAGE}",
+            allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} "
+            f"or {LINEAGE}",
         )
     columns_of(table, *(column for columns in chosen.values() for column in columns))
     groups = []
@@ -628,7 +766,12 @@ def _declared(
         if name == LAB or all(texts):
             groups.append(name)
         elif any(texts):
-            raise UsageError("a block of names and numbers", where=name, got=", ".join(columns), allowed="one kind")
+            raise UsageError(
+                "a block of names and numbers",
+                where=name,
+                got=", ".join(columns),
+                allowed="one kind",
+            )
     return declare_heritage(
         chosen,
         groups,

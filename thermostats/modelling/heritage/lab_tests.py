@@ -1,4 +1,5 @@
-"""Tests of labs on the models at hand, next to what they could have shown and how often they err."""
+"""Tests of labs on the models at hand, next to what they could have shown and how often they
+err."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ NUMBERS = ("n_layers", "n_heads", "d_head", "n_params")
 
 @dataclass(frozen=True, kw_only=True)
 class Tested:
-    """One question: the test of labs next to what else is in the model, and what it says in simulated worlds."""
+    """One question: the test of labs next to what else is in the model, and what it says in
+    simulated worlds."""
 
     question: str
     f: float
@@ -46,43 +48,61 @@ class Tested:
 
     @property
     def error(self) -> float:
-        """Largest Monte-Carlo standard error of the two rates, as standard deviations of a binomial share."""
+        """Largest Monte-Carlo standard error of the two rates, as standard deviations of a binomial
+        share."""
         return float(max(np.sqrt(rate * (1 - rate) / WORLDS) for rate in (self.false, self.power)))
 
 
 def first_answer(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ...]:
-    """Both questions of a table of models: log_gain, heritage, and of `NUMBERS` the columns that all of them have.
+    """Both questions of a table of models: log_gain, heritage, and of `NUMBERS` the columns that
+    all of them have.
 
-    Raises UsageError for fewer than two labs, or where fewer than four degrees of freedom remain for the residual.
+    Raises UsageError for fewer than two labs, or where fewer than four degrees of freedom remain
+    for the residual.
     """
     labs = models["heritage"].astype(str).to_numpy()
     if len(set(labs)) < 2:
-        raise UsageError("one lab: nothing to compare it with", got=f"{len(models)} models", allowed="2 labs or more")
+        raise UsageError(
+            "one lab: nothing to compare it with",
+            got=f"{len(models)} models",
+            allowed="2 labs or more",
+        )
     y = models["log_gain"].to_numpy(dtype=np.float64)
     shape = _logs(models)
-    questions = {"Does the lab matter at all?": shape[:, :1], "Does it beyond shape and size?": shape}
+    questions = {
+        "Does the lab matter at all?": shape[:, :1],
+        "Does it beyond shape and size?": shape,
+    }
     return tuple(_tested(words, y, reduced, labs, seed) for words, reduced in questions.items())
 
 
-def _tested(question: str, y: Array, reduced: Array, labs: Sequence[str] | Array, seed: int) -> Tested:
+def _tested(
+    question: str, y: Array, reduced: Array, labs: Sequence[str] | Array, seed: int
+) -> Tested:
     ratios, ps, df = _f(y[None], reduced, labs)
     rng = np.random.default_rng(seed)
     basis = np.linalg.qr(np.column_stack([reduced, _indicators(labs)]))[0]
     sigma = float(np.sqrt(np.square(y - basis @ (basis.T @ y)).sum() / df[1]))
     size = len(y)
-    false = float((_f(sigma * rng.standard_normal((WORLDS, size)), reduced, labs)[1] <= ALPHA).mean())
+    false = float(
+        (_f(sigma * rng.standard_normal((WORLDS, size)), reduced, labs)[1] <= ALPHA).mean()
+    )
     powers = []
     for times in TIMES:
         powers.append(_power(times, reduced, labs, rng))
         if powers[-1] >= WANTED:
             break
     wanted = float(TIMES[len(powers) - 1]) if powers[-1] >= WANTED else np.nan
-    f, p = float(ratios[0]), float(ps[0])
+    f = float(ratios[0])
+    p = float(ps[0])
     return Tested(question=question, f=f, p=p, df=df, false=false, power=powers[0], wanted=wanted)
 
 
-def _power(times: int, reduced: Array, labs: Sequence[str] | Array, rng: np.random.Generator) -> float:
-    """Share of worlds with p ≤ 0.05 where labs differ as much as models of one lab, of so many times as many labs."""
+def _power(
+    times: int, reduced: Array, labs: Sequence[str] | Array, rng: np.random.Generator
+) -> float:
+    """Share of worlds with p ≤ 0.05 where labs differ as much as models of one lab, of so many
+    times as many labs."""
     names = np.concatenate([[f"{lab} {i}" for lab in labs] for i in range(times)])
     codes = np.unique(names, return_inverse=True)[1]
     effects = rng.standard_normal((WORLDS, codes.max() + 1))[:, codes]
@@ -90,10 +110,15 @@ def _power(times: int, reduced: Array, labs: Sequence[str] | Array, rng: np.rand
     return float((_f(outcomes, np.tile(reduced, (times, 1)), names)[1] <= ALPHA).mean())
 
 
-def _f(outcomes: Array, reduced: Array, labs: Sequence[str] | Array) -> tuple[Array, Array, tuple[int, int]]:
+def _f(
+    outcomes: Array, reduced: Array, labs: Sequence[str] | Array
+) -> tuple[Array, Array, tuple[int, int]]:
     """F and p of labs for every row of outcomes, and the degrees of freedom."""
-    small, full = (_basis(each) for each in (reduced, np.column_stack([reduced, _indicators(labs)])))
-    k, rest = full.shape[1] - small.shape[1], outcomes.shape[1] - full.shape[1]
+    small, full = (
+        _basis(each) for each in (reduced, np.column_stack([reduced, _indicators(labs)]))
+    )
+    k = full.shape[1] - small.shape[1]
+    rest = outcomes.shape[1] - full.shape[1]
     if k < 1 or rest < SPARE:
         raise UsageError(
             "too few models for a test of labs",
@@ -132,7 +157,8 @@ GAIN = "penultimate_gain"
 
 
 def gain_of(data: str | Path | None) -> str:
-    """The named gain that most of the user's models have: the penultimate, or where more have another, that."""
+    """The named gain that most of the user's models have: the penultimate, or where more have
+    another, that."""
     measured = own_ids(data_folder(data))
     rows = features(data)
     rows = rows[rows["model_id"].isin(measured)]
@@ -141,10 +167,14 @@ def gain_of(data: str | Path | None) -> str:
 
 
 def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
-    """Which models, which are left out, and each question's test and rates; why there is none where there is none."""
+    """Which models, which are left out, and each question's test and rates; why there is none where
+    there is none."""
     rows = gain_rows(gain, data=data)
     unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
-    left_out = [*said_of(rows), *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else [])]
+    left_out = [
+        *said_of(rows),
+        *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else []),
+    ]
     models = _models(rows[rows["heritage"] != ""])
     yours = own_ids(data_folder(data))
     your_rows = models[models["model_id"].isin(yours)]
@@ -167,13 +197,23 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
             "left_out": left_out,
         }
         return {**counts, "questions": [{**asdict(each), "error": each.error} for each in tested]}
-    return {"gain": gain, "whose": "", "models": [], "labs": 0, "left_out": left_out, "questions": []}
+    return {
+        "gain": gain,
+        "whose": "",
+        "models": [],
+        "labs": 0,
+        "left_out": left_out,
+        "questions": [],
+    }
 
 
 def lines(result: dict[str, Any]) -> list[str]:
     """The first answer in words, a line each."""
     if not result["questions"]:
-        return [f"No first answer: too few models with a {result['gain']} and a lab.", *result["left_out"]]
+        return [
+            f"No first answer: too few models with a {result['gain']} and a lab.",
+            *result["left_out"],
+        ]
     whose = "your own" if result["whose"] == "your" else "all"
     of = f"{plural(len(result['models']), 'model')} of {plural(result['labs'], 'lab')}"
     text = [f"First answer, {GAIN_WORDS[result['gain']]}, {whose} models: {of}"]
@@ -181,17 +221,23 @@ def lines(result: dict[str, Any]) -> list[str]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"
         text.append(
-            f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = {number(tested.p)}"
+            f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = "
+            f"{number(tested.p)}"
         )
         text.append(
-            f"  In {WORLDS} simulated worlds of these models (± {number(100 * tested.error, 2)} points) it says yes in "
-            f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ as much as models "
+            f"  In {WORLDS} simulated worlds of these models (± {number(100 * tested.error, 2)} "
+            f"points) it says yes in "
+            f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ "
+            f"as much as models "
             "of one lab."
         )
         if tested.p > ALPHA:
             text.append("  " + _settled(tested))
     if result["whose"] == "your":
-        text.append("The report asks the same of these and the study's models together, so that its answer may differ.")
+        text.append(
+            "The report asks the same of these and the study's models together, so that its answer "
+            "may differ."
+        )
     return [*text, *(f"  {line}" for line in result["left_out"])]
 
 
@@ -199,8 +245,13 @@ def _settled(tested: Tested) -> str:
     if tested.wanted == 1:
         return f"That is at least {WANTED:.0%}: these models could have shown it."
     if np.isnan(tested.wanted):
-        return f"No number of labs that was tried gives {WANTED:.0%}: more models of each lab would."
-    return f"{tested.wanted:g} times as many labs like these would settle it in {WANTED:.0%} of studies."
+        return (
+            f"No number of labs that was tried gives {WANTED:.0%}: more models of each lab would."
+        )
+    return (
+        f"{tested.wanted:g} times as many labs like these would settle it in {WANTED:.0%} of "
+        f"studies."
+    )
 
 
 def _models(rows: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,12 @@
-"""ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, f_b = τ√φ_b X_b u_b: is log gain decided by heritage, geometry or scale?
+"""ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, f_b = τ√φ_b X_b u_b: is log gain decided by heritage,
+geometry or scale?
 
-Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ half-normal and shares
-φ ~ Dirichlet(a, …, a), one of them the single model's, so that blocks of many columns have no head start (cf. Zhang et
-al. 2022, R2D2M2, and the joint variance priors of Fuglstad et al. 2020, doi:10.1214/19-BA1185). With normal residuals
-the exact engine draws it, else PyMC. The estimands are finite-population standard deviations of the contributions over
-the models at hand (Gelman 2005, doi:10.1214/009053604000001048).
+Every block's contribution f_b is scaled to unit expected variance and multiplied by τ√φ_b, τ
+half-normal and shares φ ~ Dirichlet(a, …, a), one of them the single model's, so that blocks of
+many columns have no head start (cf. Zhang et al. 2022, R2D2M2, and the joint variance priors of
+Fuglstad et al. 2020, doi:10.1214/19-BA1185). With normal residuals the exact engine draws it, else
+PyMC. The estimands are finite-population standard deviations of the contributions over the models
+at hand (Gelman 2005, doi:10.1214/009053604000001048).
 """
 
 from __future__ import annotations
@@ -37,17 +39,20 @@ TOGETHER = "geometry and scale"
 OWN = "model"
 """What is left to the single model."""
 FAMILY, LINEAGE = "family", "lineage"
-"""Families within labs are a block of their own, neither heritage nor residual; lineage is lab and family together."""
+"""Families within labs are a block of their own, neither heritage nor residual; lineage is lab and
+family together."""
 
 
 def group_basis(codes: Integers, shares: Array) -> Array:
-    """Centred indicators of groups, M × groups, scaled to unit expected variance; `shares`: of every group's models."""
+    """Centred indicators of groups, M × groups, scaled to unit expected variance; `shares`: of
+    every group's models."""
     indicators = np.eye(shares.size)[codes]
     return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
 
 
 def scaled_map(columns: Array) -> Array:
-    """A, columns × rank r, with (x − mean)A = √(M/r)·Q, Q orthonormal; rank 0 where nothing varies."""
+    """A, columns × rank r, with (x − mean)A = √(M/r)·Q, Q orthonormal; rank 0 where nothing
+    varies."""
     centred = columns - columns.mean(axis=0)
     norms = np.linalg.norm(centred, axis=0)
     varied = norms > 1e-9 * (1 + np.abs(columns).max(initial=0.0))
@@ -63,7 +68,8 @@ def scaled_map(columns: Array) -> Array:
 
 
 def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
-    """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last axis, of every block.
+    """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last
+    axis, of every block.
 
     Gelman 2005, AOS 33(1).
     """
@@ -71,9 +77,12 @@ def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def columns_once(
-    blocks: Mapping[str, Sequence[str]], call: Callable[[dict[str, list[str]]], str], outcome: str = ""
+    blocks: Mapping[str, Sequence[str]],
+    call: Callable[[dict[str, list[str]]], str],
+    outcome: str = "",
 ) -> None:
-    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would belong to neither.
+    """UsageError where a column stands in two blocks, twice in one, or is the outcome: it would
+    belong to neither.
 
     `call`: the line that works, from blocks that hold each column once.
     """
@@ -82,11 +91,16 @@ def columns_once(
         for column in columns:
             places.setdefault(column, []).append(name)
     last = {column: named[-1] for column, named in places.items() if column != outcome}
-    once = {name: [c for c in dict.fromkeys(columns) if last.get(c) == name] for name, columns in blocks.items()}
+    once = {
+        name: [c for c in dict.fromkeys(columns) if last.get(c) == name]
+        for name, columns in blocks.items()
+    }
     for column, named in places.items():
         if len(named) > 1:
             raise UsageError(
-                "a column stands in two blocks" if len(set(named)) > 1 else "a column is named twice in a block",
+                "a column stands in two blocks"
+                if len(set(named)) > 1
+                else "a column is named twice in a block",
                 where=column,
                 got=" and ".join(dict.fromkeys(named)),
                 allowed="each column once",
@@ -95,7 +109,8 @@ def columns_once(
 
 
 def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
-    """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place of the lab."""
+    """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place
+    of the lab."""
     causes = [name for name in blocks if name != FAMILY]
     orders = [" > ".join(pair) for pair in pairwise(causes)]
     orders += [" > ".join(causes)] * (len(causes) > 2)
@@ -105,14 +120,17 @@ def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
 
 
 def asked_of(blocks: Sequence[str]) -> tuple[str, ...]:
-    """What a fit is asked first: the first block above geometry and scale together, the order of all, then the rest."""
-    orders, causes = orders_of(blocks), [name for name in blocks if name != FAMILY]
+    """What a fit is asked first: the first block above geometry and scale together, the order of
+    all, then the rest."""
+    orders = orders_of(blocks)
+    causes = [name for name in blocks if name != FAMILY]
     joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
     return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
 
 
 def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
-    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry and scale`."""
+    """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry
+    and scale`."""
     named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
@@ -129,8 +147,13 @@ MODERATED = (
 )
 """Prior of errors that are estimates, with its reason."""
 LAB = "heritage"
-NORMAL, STUDENT, SKEW = "normal", "student", "skew"
-LEAST_DF, DF_SHAPE, DF_RATE, MOST_SKEW = 2.5, 2.0, 0.1, 0.995
+NORMAL = "normal"
+STUDENT = "student"
+SKEW = "skew"
+LEAST_DF = 2.5
+DF_SHAPE = 2.0
+DF_RATE = 0.1
+MOST_SKEW = 0.995
 OF_DF = f"ν = {LEAST_DF:g} + Gamma({DF_SHAPE:g}, rate {DF_RATE:g})"
 OF_SKEW = f"δ uniform on (−{MOST_SKEW:g}, {MOST_SKEW:g})"
 RESIDUALS = {
@@ -157,11 +180,13 @@ class ShareKind(Kind):
 
 @dataclass(frozen=True, kw_only=True)
 class GroupBlock(ShareKind):
-    """A block of groups, scaled to unit expected variance over the models of the fit; nested where it has columns."""
+    """A block of groups, scaled to unit expected variance over the models of the fit; nested where
+    it has columns."""
 
     columns: tuple[str, ...]
     apart: bool = False
-    """Whether a fit goes without them where they are told neither from the mean nor from the residual."""
+    """Whether a fit goes without them where they are told neither from the mean nor from the
+    residual."""
     df: float = 0.0
     """Degrees of freedom of the effects; 0: normal."""
 
@@ -176,7 +201,8 @@ class GroupBlock(ShareKind):
         return f"t_{self.df:g}, scaled to unit variance" if self.df else "N(0, 1)"
 
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
-        """An effect a group; its basis: every group's share of the models of the fit, 0 of those it has not seen."""
+        """An effect a group; its basis: every group's share of the models of the fit, 0 of those it
+        has not seen."""
         labels = groups_of(table, self.columns)
         shares = fit.basis if fit else labels.value_counts(normalize=True).sort_index()
         if new := sorted(set(labels) - set(shares.index)):
@@ -212,7 +238,8 @@ class NumberBlock(ShareKind):
         return read_logs(table, self.every, logs=self.logs)
 
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects:
-        """Columns of unit expected variance; their basis: the centre of all columns, and the map from these."""
+        """Columns of unit expected variance; their basis: the centre of all columns, and the map
+        from these."""
         x = self.read(table)
         centre, by = fit.basis if fit else (x.mean(axis=0), self.map_columns(x))
         columns = np.zeros((len(table), 1)) if self.dropped else (x - centre) @ by
@@ -223,7 +250,8 @@ class NumberBlock(ShareKind):
         by = self.embed_map(x, self.columns)
         if not self.beyond:
             return by
-        other, centred = self.embed_map(x, self.beyond), x - x.mean(axis=0)
+        other = self.embed_map(x, self.beyond)
+        centred = x - x.mean(axis=0)
         slopes = np.linalg.lstsq(centred @ other, centred @ by, rcond=None)[0]
         left = by - other @ slopes
         return np.asarray(left @ scaled_map(centred @ left))
@@ -250,10 +278,15 @@ def is_logged(mixed: Mixed) -> bool:
 
 def describe_numbers(kind: Kind, *, logs: bool) -> str:
     """A block of numbers in words."""
-    return f"{kind.name}: {', '.join(f'log {column}' if logs else column for column in kind.covariates)}"
+    return (
+        f"{kind.name}: "
+        f"{', '.join(f'log {column}' if logs else column for column in kind.covariates)}"
+    )
 
 
-def declare_numbers(blocks: Mapping[str, Sequence[str]], *, logs: bool, symbols: bool = True) -> list[Kind]:
+def declare_numbers(
+    blocks: Mapping[str, Sequence[str]], *, logs: bool, symbols: bool = True
+) -> list[Kind]:
     """Blocks of columns of numbers; `symbols`: with the prior of their effects in words."""
     every = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
     return [
@@ -271,9 +304,14 @@ def declare_numbers(blocks: Mapping[str, Sequence[str]], *, logs: bool, symbols:
 
 
 def declare_shares(
-    kinds: Sequence[Kind], total_sd: float, concentration: float, symbol: str, rest: str = f"f_i,{OWN} + e_i"
+    kinds: Sequence[Kind],
+    total_sd: float,
+    concentration: float,
+    symbol: str,
+    rest: str = f"f_i,{OWN} + e_i",
 ) -> Mixed:
-    """Mean log gains of models whose variance is shared out among kinds of effects; `symbol`: of the mean."""
+    """Mean log gains of models whose variance is shared out among kinds of effects; `symbol`: of
+    the mean."""
     reach = f"{math.exp(4 * total_sd):,.0f}"
     why = f"gains between 1/{reach} and {reach} times are no surprise"
     return Mixed(
@@ -329,7 +367,9 @@ def declare_groups(name: str, columns: Sequence[str]) -> GroupBlock:
     why = f"groups of {name} are exchangeable; their scale is τ√φ"
     if name == FAMILY:
         why = "families are exchangeable within and across labs"
-    return GroupBlock(name=name, symbol=f"u_{name}", why=why, effect=f"f_i,{name}", columns=tuple(columns))
+    return GroupBlock(
+        name=name, symbol=f"u_{name}", why=why, effect=f"f_i,{name}", columns=tuple(columns)
+    )
 
 
 def list_groups(mixed: Mixed) -> dict[str, GroupBlock]:
@@ -373,13 +413,16 @@ def standardise(x: Array) -> Array:
 
 
 def vary_heritage(mixed: Mixed, rows: pd.DataFrame) -> dict[str, Mixed]:
-    """What a reader may doubt: concentration, families, scale, one beyond the other, labs of one model."""
+    """What a reader may doubt: concentration, families, scale, one beyond the other, labs of one
+    model."""
     others = vary_concentration(mixed)
-    groups, numbers = list_groups(mixed), list_numbers(mixed)
+    groups = list_groups(mixed)
+    numbers = list_numbers(mixed)
     if FAMILY in groups:
         others["families dropped"] = mixed.drop_kinds(f"u_{FAMILY}")
     if {"geometry", "scale"} <= set(numbers):
-        geometry, scale = numbers["geometry"], numbers["scale"]
+        geometry = numbers["geometry"]
+        scale = numbers["scale"]
         others["scale dropped"] = mixed.replace_kind(replace(scale, dropped=True))
         beyond_scale = replace(geometry, beyond=scale.columns)
         others["geometry residualised on scale"] = mixed.replace_kind(beyond_scale)
@@ -398,11 +441,14 @@ def vary_concentration(mixed: Mixed) -> dict[str, Mixed]:
     assert mixed.whole is not None  # noqa: S101 - of shares
     values = [factor * mixed.whole.concentration for factor in (0.5, 2.0)]
     return {
-        f"concentration {value:g}": replace(mixed, whole=replace(mixed.whole, concentration=value)) for value in values
+        f"concentration {value:g}": replace(mixed, whole=replace(mixed.whole, concentration=value))
+        for value in values
     }
 
 
-def keep_several(columns: Sequence[str], rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame:
+def keep_several(
+    columns: Sequence[str], rows: pd.DataFrame, fit: pd.DataFrame | None
+) -> pd.DataFrame:
     """Models of labs of two or more; of rows to predict all."""
     if fit is None:
         rows = rows[groups_of(rows, columns).duplicated(keep=False)]
@@ -410,9 +456,13 @@ def keep_several(columns: Sequence[str], rows: pd.DataFrame, fit: pd.DataFrame |
 
 
 def declare_sampled(design: MixedDesign) -> Sampled:
-    """The same as PyMC has it: sizes are padded, and further elements belong to what was not seen."""
-    gaussian, whole, bases = design.gaussian, design.mixed.whole, list_bases(design)
-    n, groups = gaussian.y.size, list_groups(design.mixed)
+    """The same as PyMC has it: sizes are padded, and further elements belong to what was not
+    seen."""
+    gaussian = design.gaussian
+    whole = design.mixed.whole
+    bases = list_bases(design)
+    n = gaussian.y.size
+    groups = list_groups(design.mixed)
     size = padded(design.before + n)
     every = np.full(size, NEAR_INFINITE)
     freedom = np.full(n, np.inf) if gaussian.freedom is None else gaussian.freedom
@@ -438,7 +488,11 @@ def declare_sampled(design: MixedDesign) -> Sampled:
         "y_observed": gaussian.y,
     }
     data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
-    return Sampled(declare=heritage_model, data=data, per_row=(*arrays, "model", "error_observed", "y_observed"))
+    return Sampled(
+        declare=heritage_model,
+        data=data,
+        per_row=(*arrays, "model", "error_observed", "y_observed"),
+    )
 
 
 STANDARD = declare_heritage(BLOCKS, (LAB,))
@@ -446,13 +500,14 @@ STANDARD = declare_heritage(BLOCKS, (LAB,))
 
 def heritage_model(data: Mapping[str, Any]) -> None:
     """The model; `model` numbers the model of every row."""
-    import pymc as pm  # noqa: PLC0415 - seconds
+    import pymc as pm  # noqa: PLC0415
 
     beta = pm.Normal("beta", 0.0, 2 * data["total_sd"], shape=1)
     tau = pm.HalfNormal("tau", data["total_sd"])
     share = pm.Dirichlet("share", data["concentration"] * np.ones(len(data["blocks"]) + 1))
     scale = pm.Deterministic("scale", tau * pm.math.sqrt(share))
-    mean, df = beta[0], data["lab_df"]
+    mean = beta[0]
+    df = data["lab_df"]
     for k, name in enumerate(data["blocks"]):
         size = data[f"n_X_{name}"]
         if df and name == data["lab"]:
@@ -460,8 +515,12 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         else:
             z = pm.Normal(f"z_{name}", shape=size)
         mean = mean + pm.math.dot(data[f"X_{name}"], pm.Deterministic(f"u_{name}", scale[k] * z))
-    c = 2 / (9 * data["freedom"])  # Wilson and Hilferty 1931: the third root of χ²/ν is close to normal
-    root = pm.math.maximum(1 - c + pm.math.sqrt(c) * pm.Normal("z_error", shape=data["n_models"]), LEAST_ROOT)
+    c = 2 / (
+        9 * data["freedom"]
+    )  # Wilson and Hilferty 1931: the third root of χ²/ν is close to normal
+    root = pm.math.maximum(
+        1 - c + pm.math.sqrt(c) * pm.Normal("z_error", shape=data["n_models"]), LEAST_ROOT
+    )
     blur = pm.Deterministic("blur", root**-1.5)
     error = data["error_observed"] * blur[data["model"]]
     if data["residuals"] == SKEW:
@@ -478,14 +537,19 @@ def heritage_model(data: Mapping[str, Any]) -> None:
         chance = pm.Deterministic("chance", chance)
         factor = pm.Deterministic("factor", FACTORS / pm.math.sum(chance * FACTORS))
         spread = pm.math.sqrt(scale[-1] ** 2 * factor + error[:, None] ** 2)
-        pm.NormalMixture("y", w=chance, mu=mean[:, None] + 0 * spread, sigma=spread, observed=data["y_observed"])
+        pm.NormalMixture(
+            "y", w=chance, mu=mean[:, None] + 0 * spread, sigma=spread, observed=data["y_observed"]
+        )
         return
     pm.Normal("y", mean, pm.math.sqrt(scale[-1] ** 2 + error**2), observed=data["y_observed"])
 
 
 def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
-    """Names of groups, of nested ones with those they lie in; who has no inner group is one of its own."""
-    first, *inner = (rows[name] if name in rows else pd.Series(pd.NA, index=rows.index) for name in columns)
+    """Names of groups, of nested ones with those they lie in; who has no inner group is one of its
+    own."""
+    first, *inner = (
+        rows[name] if name in rows else pd.Series(pd.NA, index=rows.index) for name in columns
+    )
     names = first.astype(str)
     for column in inner:
         stated = column.notna() & (column.astype(str) != "")
@@ -500,13 +564,15 @@ def told_apart(codes: NDArray[np.int64]) -> bool:
 
 
 POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain"
-"""Means of log gains: over models that there could be, and over those at hand, which exact gains leave no doubt of."""
+"""Means of log gains: over models that there could be, and over those at hand, which exact gains
+leave no doubt of."""
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
 
 def contributions(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    """Contribution of every block to every model's log gain, and what is left to the model, … × M."""
+    """Contribution of every block to every model's log gain, and what is left to the model, … ×
+    M."""
     bases = list_bases(design)
     parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in bases.items()}
     return {**parts, OWN: log_gains(values, design) - values["beta"] - sum(parts.values())}
@@ -515,11 +581,14 @@ def contributions(values: Mapping[str, Array], design: MixedDesign) -> dict[str,
 def log_gains(values: Mapping[str, Array], design: MixedDesign) -> Array:
     """Log gains of the models without their errors of measurement, … × M, drawn given all else.
 
-    Of given draws always the same. Where draws are of the prior they have outcomes of their own, `y`.
+    Of given draws always the same. Where draws are of the prior they have outcomes of their own,
+    `y`.
     """
-    given, rng = design.gaussian, np.random.default_rng(0)
+    given = design.gaussian
+    rng = np.random.default_rng(0)
     models = slice(design.before, design.before + given.y.size)
-    y, variance = values.get("y", given.y), np.square(values["scale"][..., -1:])
+    y = values.get("y", given.y)
+    variance = np.square(values["scale"][..., -1:])
     error = np.square(values.get("error", given.error))
     centre = values["beta"] + np.zeros(given.y.size)
     for name, x in list_bases(design).items():
@@ -532,13 +601,16 @@ def log_gains(values: Mapping[str, Array], design: MixedDesign) -> Array:
         shift, variance = _skewed(values["delta"][..., None], variance, error, y - centre, rng)
         centre = centre + shift
     weight = variance / (variance + error)
-    return np.asarray(centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape))
+    return np.asarray(
+        centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape)
+    )
 
 
 def _of_mixture(
     values: Mapping[str, Array], spread: Array, error: Array, off: Array, rng: np.random.Generator
 ) -> Array:
-    """Given what outcomes are off, draws of the variance of every residual, one of those that make up Student's t."""
+    """Given what outcomes are off, draws of the variance of every residual, one of those that make
+    up Student's t."""
     each = spread[..., None] * values["factor"][..., None, :]
     variance = each + error[..., None]
     log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
@@ -546,27 +618,37 @@ def _of_mixture(
     )
     heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
     at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
-    return np.asarray(np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0])
+    return np.asarray(
+        np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0]
+    )
 
 
-def _skewed(delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal residuals are made.
+def _skewed(
+    delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal
+    residuals are made.
 
     ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
     """
     omega = np.sqrt(spread / (1 - 2 * delta**2 / np.pi))
-    slope, rest, mean = omega * delta, np.square(omega) * (1 - delta**2), omega * delta * (2 / np.pi) ** 0.5
+    slope = omega * delta
+    rest = np.square(omega) * (1 - delta**2)
+    mean = omega * delta * (2 / np.pi) ** 0.5
     variance = (rest + error) / (np.square(slope) + rest + error)
-    middle, sd = variance * slope * (off + mean) / (rest + error), np.sqrt(variance)
+    middle = variance * slope * (off + mean) / (rest + error)
+    sd = np.sqrt(variance)
     z = stats.truncnorm.ppf(rng.random(middle.shape), -middle / sd, np.inf, middle, sd)
     return slope * z - mean, rest
 
 
 def quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's models."""
+    """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's
+    models."""
     parts = contributions(values, design)
     square = np.square(values["scale"])
-    total, m = square.sum(axis=-1), values["beta"] + sum(parts.values())
+    total = square.sum(axis=-1)
+    m = values["beta"] + sum(parts.values())
     shares = {name: square[..., k] / total for k, name in enumerate(parts)}
     drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
     lab = name_lab(design.mixed)
@@ -585,16 +667,19 @@ def quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Ar
 
 
 def population_mean(values: Mapping[str, Array], design: MixedDesign) -> Array:
-    """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new groups, … .
+    """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new
+    groups, … .
 
-    The groups at hand are a sample of those there could be, so their mean is taken off; geometry and scale are those of
-    the models at hand on average.
+    The groups at hand are a sample of those there could be, so their mean is taken off; geometry
+    and scale are those of the models at hand on average.
     """
     mean = values["beta"][..., 0]
     for name, kind in list_groups(design.mixed).items():
         if kind.block in design.effects:
             shares = list_shares(design, name).to_numpy()
-            mean = mean - values[kind.block][..., : shares.size] @ shares / np.sqrt(1 - np.square(shares).sum())
+            mean = mean - values[kind.block][..., : shares.size] @ shares / np.sqrt(
+                1 - np.square(shares).sum()
+            )
     return np.asarray(mean)
 
 
@@ -606,9 +691,11 @@ def lab_means(design: MixedDesign) -> Array:
 
 
 def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -> dict[str, Array]:
-    """Draws of the SD of geometry and scale together, and of what each has beyond the other's columns.
+    """Draws of the SD of geometry and scale together, and of what each has beyond the other's
+    columns.
 
-    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and the reverse.
+    Of the joint contribution f_g + f_s: what regression on scale leaves is geometry's alone, and
+    the reverse.
     """
     together = parts["geometry"] + parts["scale"]
     centred = together - together.mean(axis=-1, keepdims=True)

@@ -1,4 +1,5 @@
-"""A model's gain before it is measured, and how good such predictions have been of the models at hand."""
+"""A model's gain before it is measured, and how good such predictions have been of the models at
+hand."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ SIDES = {True: "above 1", False: "below 1"}
 
 @dataclass(frozen=True, kw_only=True)
 class TrackRecord:
-    """Models predicted by a fit that had not seen them: themselves alone, or all models of their lab."""
+    """Models predicted by a fit that had not seen them: themselves alone, or all models of their
+    lab."""
 
     lab: str
     """`known`: other models of the lab were at hand; `new`: none was."""
@@ -52,7 +54,8 @@ class TrackRecord:
     def of(cls, left_out: HeldOut, level: float) -> TrackRecord:
         """What a fit's models left out say."""
         rows = left_out.predictions
-        above, predicted = rows["observed"] > 0, rows["predicted"] > 0
+        above = rows["observed"] > 0
+        predicted = rows["predicted"] > 0
         side = bool(above.mean() >= 1 / 2)
         return cls(
             lab={"model": "known", "heritage": "new"}[left_out.left_out],
@@ -72,12 +75,18 @@ class TrackRecord:
 
     def sentence(self) -> str:
         """The record in plain words."""
-        of = {"known": "labs with other models at hand", "new": "labs of which no model was at hand"}[self.lab]
+        of = {
+            "known": "labs with other models at hand",
+            "new": "labs of which no model was at hand",
+        }[self.lab]
         end = ": as to the side of 1, such a prediction is worthless" if self.worthless else ""
         return (
-            f"Of {self.models} models of {of}, {self.right} were predicted on the right side of 1; guessing {self.side}"
-            f" for all gives {self.majority}{end}. Predictions were off by a factor of {math.exp(self.error):.2f} "
-            f"(root mean square), and {percent(self.covered)} of gains lay inside their {percent(self.level)} interval."
+            f"Of {self.models} models of {of}, {self.right} were predicted on the right side of 1; "
+            f"guessing {self.side}"
+            f" for all gives {self.majority}{end}. Predictions were off by a factor of "
+            f"{math.exp(self.error):.2f} "
+            f"(root mean square), and {percent(self.covered)} of gains lay inside their "
+            f"{percent(self.level)} interval."
         )
 
 
@@ -86,8 +95,8 @@ class Prediction:
     """A gain that was not measured yet, with the record of such predictions."""
 
     table: pd.DataFrame
-    """One row: the facts, then as `Fit.predict`: <gain>_mean, _sd, _median, _lower, _upper, P(<gain> < 1), what lies
-    beyond the rows of the fit."""
+    """One row: the facts, then as `Fit.predict`: <gain>_mean, _sd, _median, _lower, _upper,
+    P(<gain> < 1), what lies beyond the rows of the fit."""
     gain: str
     records: tuple[TrackRecord, ...]
     """Of labs that are known, and of new ones."""
@@ -110,13 +119,17 @@ class Prediction:
         """What is predicted, and how far it can be relied on, in plain words."""
         row = self.table.iloc[0]
         median, lower, upper = (row[f"{self.gain}_{what}"] for what in ("median", "lower", "upper"))
-        words, lab = self.gain.replace("_", " "), row["heritage"]
+        words = self.gain.replace("_", " ")
+        lab = row["heritage"]
         first = (
-            f"{words[0].upper()}{words[1:]}: {median:.3g}, {percent(self.level)} interval {lower:.3g} to {upper:.3g}; "
+            f"{words[0].upper()}{words[1:]}: {median:.3g}, {percent(self.level)} interval "
+            f"{lower:.3g} to {upper:.3g}; "
             f"the probability that it is below 1 is {row[f'P({self.gain} < 1)']:.2g}."
         )
         unseen = f"No model of {lab} has this gain" if lab != UNNAMED else "No lab is named"
-        others = f"{unseen}; models are at hand of {listed(self.labs)}. The lab's part is drawn anew."
+        others = (
+            f"{unseen}; models are at hand of {listed(self.labs)}. The lab's part is drawn anew."
+        )
         lines = [first, *([] if self.lab_at_hand else [others])]
         lines += [f"Beyond the models at hand: {row['outside']}."] * bool(row["outside"])
         return [*lines, self.record.sentence()]
@@ -132,46 +145,64 @@ def predict_gain(
     level: float | None = None,
     seed: int = SEED,
 ) -> Prediction:
-    """The gain of a model that was not measured, by `fit_heritage` to the models at hand, and the record of such.
+    """The gain of a model that was not measured, by `fit_heritage` to the models at hand, and the
+    record of such.
 
-    model: a config.json, a model's folder or hub id, of which no weights are read, or its facts: n_layers, n_heads,
-    d_head, n_params. lab: who trains it; one that the rows lack, or none, is drawn anew. family: of the lab's, where it
-    belongs to one. gain: which of the named gains. The record is computed from the same rows by leaving out each model
-    of labs of two or more, and each lab (`leave_one_out`).
+    model: a config.json, a model's folder or hub id, of which no weights are read, or its facts:
+    n_layers, n_heads, d_head, n_params. lab: who trains it; one that the rows lack, or none, is
+    drawn anew. family: of the lab's, where it belongs to one. gain: which of the named gains. The
+    record is computed from the same rows by leaving out each model of labs of two or more, and each
+    lab (`leave_one_out`).
 
-    Raises UsageError for facts that are missing or no numbers above 0, a configuration of a class that is not
-    described, a lab that the tables spell otherwise and a gain that no row holds.
+    Raises UsageError for facts that are missing or no numbers above 0, a configuration of a class
+    that is not described, a lab that the tables spell otherwise and a gain that no row holds.
     """
     facts = _numbers(model if isinstance(model, Mapping) else _of_config(model))
     fit = fit_heritage(gain_rows(gain, data=data), estimand=gain, seed=seed)
-    level = fit.level if level is None else coverage(level, "thermostats.predict_gain(model, level={})")
+    level = (
+        fit.level if level is None else coverage(level, "thermostats.predict_gain(model, level={})")
+    )
     labs = tuple(sorted(set(fit.rows["heritage"])))
     if lab not in labs and (other := spelt_otherwise(lab, begun_or_shipped(data))):
         step = f"thermostats.predict_gain(MODEL, lab={written(other)})"
-        raise UsageError("the tables spell this lab otherwise", where=LAB, got=repr(lab), allowed=other, next_step=step)
+        raise UsageError(
+            "the tables spell this lab otherwise",
+            where=LAB,
+            got=repr(lab),
+            allowed=other,
+            next_step=step,
+        )
     new = {"heritage": lab or UNNAMED, **({"family": family} if family else {}), **facts}
     return Prediction(
         table=fit.predict(new, level=level),
         gain=gain,
-        records=tuple(TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")),
+        records=tuple(
+            TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
+        ),
         labs=labs,
         level=level,
     )
 
 
 def _of_config(model: str | Path) -> Mapping[str, Any]:
-    from thermostats.measurement.plan import config_facts  # noqa: PLC0415 - facts alone need no torch
+    from thermostats.measurement.plan import config_facts  # noqa: PLC0415
 
     return config_facts(model)
 
 
 def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
     """The facts as numbers; UsageError names those that are missing and those that are none."""
-    line = 'thermostats.predict_gain({"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}, lab="EleutherAI")'
+    line = (
+        'thermostats.predict_gain({"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}, '
+        'lab="EleutherAI")'
+    )
     if lacking := [name for name in FACTS if facts.get(name) is None]:
-        what, allowed = "facts of the model are missing", f"{', '.join(FACTS)}, or a config.json"
+        what = "facts of the model are missing"
+        allowed = f"{', '.join(FACTS)}, or a config.json"
         raise UsageError(what, got=f"no {', '.join(lacking)}", allowed=allowed, next_step=line)
     for name in FACTS:
         if not isinstance(facts[name], (int, float, np.number)) or not 0 < facts[name] < math.inf:
-            raise UsageError(f"{name} is no number above 0", got=repr(facts[name])[:60], next_step=line)
+            raise UsageError(
+                f"{name} is no number above 0", got=repr(facts[name])[:60], next_step=line
+            )
     return {name: float(facts[name]) for name in FACTS}

@@ -1,4 +1,5 @@
-"""Studies of heritage with a known truth: geometry as it is met, and gains with stated shares of variance."""
+"""Studies of heritage with a known truth: geometry as it is met, and gains with stated shares of
+variance."""
 
 from __future__ import annotations
 
@@ -30,18 +31,24 @@ class Simulated:
     """Finite-population standard deviations of the contributions."""
 
 
-def model_facts(n_models: int, n_labs: int, rng: np.random.Generator, *, geometry: str = "met") -> pd.DataFrame:
+def model_facts(
+    n_models: int, n_labs: int, rng: np.random.Generator, *, geometry: str = "met"
+) -> pd.DataFrame:
     """Models of labs with geometry as it is met: labs keep to a head width, depth and heads vary.
 
-    Embeddings are tied or not. Labs take turns, so that their sizes differ by one at most. log parameters then have
-    R² ≈ 0.96 on log L, log H, log d_h (0.98 in the tables that ship), and the lab explains two thirds of log ρ.
-    geometry: met; free, the same with labs dealt out at random; unrelated, a number of parameters that has nothing to
-    do with depth, heads and width either.
+    Embeddings are tied or not. Labs take turns, so that their sizes differ by one at most. log
+    parameters then have R² ≈ 0.96 on log L, log H, log d_h (0.98 in the tables that ship), and the
+    lab explains two thirds of log ρ. geometry: met; free, the same with labs dealt out at random;
+    unrelated, a number of parameters that has nothing to do with depth, heads and width either.
     """
     lab = np.arange(n_models) % n_labs
     favourite = rng.choice(HEAD_WIDTHS, size=n_labs)
-    d_head = np.where(rng.random(n_models) < 0.8, favourite[lab], rng.choice(HEAD_WIDTHS, size=n_models))
-    n_layers = np.clip(np.round(np.exp(rng.normal(np.log(24), 0.4, size=n_models))), 4, 96).astype(int)
+    d_head = np.where(
+        rng.random(n_models) < 0.8, favourite[lab], rng.choice(HEAD_WIDTHS, size=n_models)
+    )
+    n_layers = np.clip(np.round(np.exp(rng.normal(np.log(24), 0.4, size=n_models))), 4, 96).astype(
+        int
+    )
     width = 64 * n_layers * np.exp(rng.normal(0.3, 0.3, size=n_models))
     n_heads = np.maximum(np.round(width / d_head), 2).astype(int)
     width = n_heads * d_head
@@ -74,10 +81,11 @@ def simulate_heritage(
     n_categories: int = 5,
     seed: int,
 ) -> Simulated:
-    """A table of gains per prompt from the heritage model with given shares (the model's own is what is left of 1).
+    """A table of gains per prompt from the heritage model with given shares (the model's own is
+    what is left of 1).
 
-    Models differ in their prompt scale by a factor of about 1.6 either way; prompts are Student-t with `nu` degrees of
-    freedom about model and category.
+    Models differ in their prompt scale by a factor of about 1.6 either way; prompts are Student-t
+    with `nu` degrees of freedom about model and category.
     """
     rng = np.random.default_rng(seed)
     models = facts.sort_values("model_id")
@@ -105,11 +113,17 @@ def simulate_heritage(
 def contributions(
     bases: Mapping[str, Array], shares: Mapping[str, float], total: float, rng: np.random.Generator
 ) -> dict[str, Array]:
-    """One draw of every block's contribution for given shares and total standard deviation, the model's own last."""
+    """One draw of every block's contribution for given shares and total standard deviation, the
+    model's own last."""
     remainder = 1 - sum(shares.get(name, 0.0) for name in bases)
     unknown = set(shares) - {*bases, OWN}
     if unknown or remainder < -1e-9 or min(shares.values(), default=0.0) < 0:
-        raise UsageError("not shares of one whole", got=dict(shares), allowed=f"{', '.join(bases)}, together ≤ 1")
-    parts = {name: np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1])) for name, x in bases.items()}
+        raise UsageError(
+            "not shares of one whole", got=dict(shares), allowed=f"{', '.join(bases)}, together ≤ 1"
+        )
+    parts = {
+        name: np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1]))
+        for name, x in bases.items()
+    }
     rest = np.sqrt(max(remainder, 0.0)) * rng.normal(size=len(next(iter(bases.values()))))
     return {name: total * part for name, part in {**parts, OWN: rest}.items()}

@@ -1,4 +1,5 @@
-"""Shares of the variance of blocks of columns: raw ones of R², and ones corrected for chance with intervals."""
+"""Shares of the variance of blocks of columns: raw ones of R², and ones corrected for chance with
+intervals."""
 
 from __future__ import annotations
 
@@ -14,14 +15,23 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.mixed import mixed_model
-from thermostats.modelling.columns import RESAMPLES, Array, columns_of, holm, is_constant, labels, numbers
+from thermostats.modelling.columns import (
+    RESAMPLES,
+    Array,
+    columns_of,
+    holm,
+    is_constant,
+    labels,
+    numbers,
+)
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.law import FAMILY, groups_of, list_bases, list_groups, name_lab
 from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.settings import coverage
 
 Blocks = Mapping[str, Sequence[str]]
-"""Name of a block → its columns; text, category and true/false columns become a column for each value."""
+"""Name of a block → its columns; text, category and true/false columns become a column for each
+value."""
 Bases = Mapping[frozenset[str], Array]
 """Orthonormal basis, n × (1 + rank), of the intercept and every set of blocks."""
 Values = tuple[float | str | bool | None, ...]
@@ -30,7 +40,8 @@ Values = tuple[float | str | bool | None, ...]
 def checked_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
     """The outcome of rows in which it and every column of the blocks differ.
 
-    Raises UsageError for a block without columns, for missing values, and for a column that is the same in all rows.
+    Raises UsageError for a block without columns, for missing values, and for a column that is the
+    same in all rows.
     """
     if not blocks or not all(blocks.values()):
         raise UsageError(
@@ -44,23 +55,38 @@ def checked_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
     for column in columns:
         if all(map(is_constant, _design(frame[column]).T)):
             got = frame[column].iloc[0]
-            raise UsageError("a constant column decides nothing", where=column, got=got, allowed="two values or more")
+            raise UsageError(
+                "a constant column decides nothing",
+                where=column,
+                got=got,
+                allowed="two values or more",
+            )
     return y
 
 
 def refuse_saturation(n: int, rank: int) -> None:
-    """Raise UsageError where a design of this rank leaves n outcomes no residual degree of freedom."""
+    """Raise UsageError where a design of this rank leaves n outcomes no residual degree of
+    freedom."""
     if rank >= n:
-        raise UsageError("more predictors than rows", got=f"{n} rows, rank {rank}", allowed="fewer columns than rows")
+        raise UsageError(
+            "more predictors than rows",
+            got=f"{n} rows, rank {rank}",
+            allowed="fewer columns than rows",
+        )
 
 
 def designs_of(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
-    """One design matrix per block, intercept left out; columns that are the same in all rows are left out, too."""
-    return {name: np.column_stack([_design(frame[column]) for column in columns]) for name, columns in blocks.items()}
+    """One design matrix per block, intercept left out; columns that are the same in all rows are
+    left out, too."""
+    return {
+        name: np.column_stack([_design(frame[column]) for column in columns])
+        for name, columns in blocks.items()
+    }
 
 
 def _design(column: pd.Series) -> Array:
-    """A column of numbers, or a column for each value of another; none where all rows are the same."""
+    """A column of numbers, or a column for each value of another; none where all rows are the
+    same."""
     name = str(column.name)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         x = numbers(column, name)[:, None]
@@ -71,7 +97,8 @@ def _design(column: pd.Series) -> Array:
 
 
 def basis(designs: Sequence[Array], n: int) -> Array:
-    """Orthonormal basis (n × rank) of the intercept and the designs, columns standardised before the rank is taken."""
+    """Orthonormal basis (n × rank) of the intercept and the designs, columns standardised before
+    the rank is taken."""
     x = np.column_stack([*designs, np.empty((n, 0))])
     if x.shape[1]:
         x = x - x.mean(axis=0)
@@ -82,7 +109,8 @@ def basis(designs: Sequence[Array], n: int) -> Array:
 
 
 def bases_of(table: pd.DataFrame, blocks: Blocks) -> Bases:
-    """Bases of all sets of blocks; of a design to which many outcomes are put they are computed once."""
+    """Bases of all sets of blocks; of a design to which many outcomes are put they are computed
+    once."""
     names = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
     columns_of(table, *names)
     values = tuple((name, tuple(table[name].tolist())) for name in names)
@@ -90,11 +118,19 @@ def bases_of(table: pd.DataFrame, blocks: Blocks) -> Bases:
 
 
 @lru_cache(maxsize=128)
-def _bases(blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tuple[tuple[str, Values], ...]) -> Bases:
+def _bases(
+    blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tuple[tuple[str, Values], ...]
+) -> Bases:
     table = pd.DataFrame({name: list(column) for name, column in values})
     designs = designs_of(table, dict(blocks))
-    sets = (chosen for size in range(len(designs) + 1) for chosen in itertools.combinations(designs, size))
-    return {frozenset(chosen): basis([designs[name] for name in chosen], len(table)) for chosen in sets}
+    sets = (
+        chosen
+        for size in range(len(designs) + 1)
+        for chosen in itertools.combinations(designs, size)
+    )
+    return {
+        frozenset(chosen): basis([designs[name] for name in chosen], len(table)) for chosen in sets
+    }
 
 
 def r_squared_by_set(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
@@ -106,11 +142,16 @@ def r_squared_by_set(outcomes: Array, bases: Bases) -> dict[frozenset[str], Arra
 
 def shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
     """Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (v(S ∪ b) − v(S)) of every block b, outcomes × blocks."""
-    k, shares = len(names), np.zeros((len(values[frozenset(names)]), len(names)))
+    k = len(names)
+    shares = np.zeros((len(values[frozenset(names)]), len(names)))
     for column, block in enumerate(names):
         for subset, value in values.items():
             if block not in subset:
-                weight = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1) / math.factorial(k)
+                weight = (
+                    math.factorial(len(subset))
+                    * math.factorial(k - len(subset) - 1)
+                    / math.factorial(k)
+                )
                 shares[:, column] += weight * (values[subset | {block}] - value)
     return shares
 
@@ -132,39 +173,59 @@ class BlockF:
 
 
 def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
-    """Partial F of every block, F = ((RSS_without − RSS_full)/df_block) / (RSS_full/df_residual), Holm across blocks.
+    """Partial F of every block, F = ((RSS_without − RSS_full)/df_block) / (RSS_full/df_residual),
+    Holm across blocks.
 
-    Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError where a block adds
-    nothing to the others, no residual degree of freedom is left, or values are missing.
+    Degrees of freedom are ranks, so columns that others determine count once. Raises UsageError
+    where a block adds nothing to the others, no residual degree of freedom is left, or values are
+    missing.
     """
-    y, designs = checked_outcome(frame, outcome, blocks), designs_of(frame, blocks)
+    y = checked_outcome(frame, outcome, blocks)
+    designs = designs_of(frame, blocks)
     tests = {block: _partial_f(y, designs, blocks, block) for block in blocks}
     adjusted = holm({block: test.p_value for block, test in tests.items()})
     return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
 
 
 def freedman_lane(
-    frame: pd.DataFrame, outcome: str, blocks: Blocks, block: str, *, seed: int, permutations: int = RESAMPLES
+    frame: pd.DataFrame,
+    outcome: str,
+    blocks: Blocks,
+    block: str,
+    *,
+    seed: int,
+    permutations: int = RESAMPLES,
 ) -> BlockF:
-    """Partial F of one block with its permutation p: residuals of the model without it are shuffled.
+    """Partial F of one block with its permutation p: residuals of the model without it are
+    shuffled.
 
-    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). Raises UsageError as `block_f` does.
+    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). Raises UsageError as `block_f`
+    does.
     """
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
-    y, designs = checked_outcome(frame, outcome, blocks), designs_of(frame, blocks)
+    y = checked_outcome(frame, outcome, blocks)
+    designs = designs_of(frame, blocks)
     observed, (full, reduced) = _partial_f(y, designs, blocks, block), _nested(designs, block)
     fitted = reduced @ (reduced.T @ y)
-    shuffled = np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1) + fitted
-    rss_full, rss_reduced = (np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced))
+    shuffled = (
+        np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1)
+        + fitted
+    )
+    rss_full, rss_reduced = (
+        np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced)
+    )
     f = (rss_reduced - rss_full) / observed.df_block / (rss_full / observed.df_residual)
-    return replace(observed, p_value=float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1)))
+    return replace(
+        observed, p_value=float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1))
+    )
 
 
 def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: str) -> BlockF:
     """Partial F of one block, its p not yet adjusted."""
     full, reduced = _nested(designs, block)
-    df_residual, df = y.size - full.shape[1], full.shape[1] - reduced.shape[1]
+    df_residual = y.size - full.shape[1]
+    df = full.shape[1] - reduced.shape[1]
     refuse_saturation(y.size, full.shape[1])
     if df == 0:
         raise UsageError(
@@ -188,7 +249,8 @@ def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: st
 
 def _nested(designs: Mapping[str, Array], block: str) -> tuple[Array, Array]:
     """Bases of all blocks and of all but one."""
-    n, others = len(designs[block]), [design for name, design in designs.items() if name != block]
+    n = len(designs[block])
+    others = [design for name, design in designs.items() if name != block]
     return basis(list(designs.values()), n), basis(others, n)
 
 
@@ -205,10 +267,11 @@ class Dominance:
     """Shapley (LMG) shares of R² per block, never without their permutation null."""
 
     table: pd.DataFrame
-    """By block: df; share, which sum to R²; null_mean and null_upper, mean and 95% quantile of the share with
-    the outcome shuffled; p_value, P(shuffled share ≥ share); rank, 1 for the largest."""
+    """By block: df; share, which sum to R²; null_mean and null_upper, mean and 95% quantile of the
+    share with the outcome shuffled; p_value, P(shuffled share ≥ share); rank, 1 for the largest."""
     null_order_probability: float
-    """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says nothing."""
+    """How often shuffled outcomes give exactly this raw `order`; near 1 means that the order says
+    nothing."""
     asked_order_null_probability: float
     """How often shuffled outcomes give the order in which the blocks were passed."""
 
@@ -223,20 +286,26 @@ class Dominance:
         return tuple(self.table.sort_values("rank").index)
 
 
-def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, permutations: int = 2000) -> Dominance:
-    """Shapley shares of R² for 2 to 4 blocks (LMG; Budescu 1993, doi:10.1037/0033-2909.114.3.542) with their null.
+def dominance(
+    frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, permutations: int = 2000
+) -> Dominance:
+    """Shapley shares of R² for 2 to 4 blocks (LMG; Budescu 1993, doi:10.1037/0033-2909.114.3.542)
+    with their null.
 
-    share_b = Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (R²(S ∪ b) − R²(S)). Raw shares grow with a block's degrees of freedom
-    and order blocks of noise by their size, hence the null: the same shares with the outcome shuffled over rows. Raises
-    UsageError for another number of blocks, missing values, or no residual degree of freedom.
+    share_b = Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (R²(S ∪ b) − R²(S)). Raw shares grow with a block's
+    degrees of freedom and order blocks of noise by their size, hence the null: the same shares with
+    the outcome shuffled over rows. Raises UsageError for another number of blocks, missing values,
+    or no residual degree of freedom.
     """
     if not 2 <= len(blocks) <= 4:
         raise UsageError("dominance analysis of too many blocks", got=len(blocks), allowed="2 to 4")
-    y, bases = checked_outcome(frame, outcome, blocks), bases_of(frame, blocks)
+    y = checked_outcome(frame, outcome, blocks)
+    bases = bases_of(frame, blocks)
     refuse_saturation(y.size, bases[frozenset(blocks)].shape[1])
     shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)
     shares = shapley(r_squared_by_set(np.vstack([y, shuffled]), bases), list(blocks))
-    observed, null = shares[0], shares[1:]
+    observed = shares[0]
+    null = shares[1:]
     null_mean = null.mean(axis=0)
     rank = 1 + np.argsort(np.argsort(-observed, kind="stable"))
     null_orders = np.argsort(-null, axis=1, kind="stable")
@@ -254,26 +323,31 @@ def dominance(frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, p
     return Dominance(
         table=table,
         null_order_probability=float((null_orders == np.argsort(rank)).all(axis=1).mean()),
-        asked_order_null_probability=float((null_orders == np.arange(len(table))).all(axis=1).mean()),
+        asked_order_null_probability=float(
+            (null_orders == np.arange(len(table))).all(axis=1).mean()
+        ),
     )
 
 
 def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, float]:
-    """Share of every block: LMG_b − r̄_b·σ̂²/TSS, 0 on average for a block that does nothing; may be negative.
+    """Share of every block: LMG_b − r̄_b·σ̂²/TSS, 0 on average for a block that does nothing; may
+    be negative.
 
-    LMG_b is the block's gain in R² averaged over all orders of entry (see `dominance`), r̄_b the mean over orders of
-    rank(S ∪ b) − rank(S), σ̂² = RSS/df of all blocks: E[LMG_b·TSS] is what its signal gives, and r̄_b·σ². Columns that
-    are the same in all rows explain nothing. Raises UsageError for missing values and below 8 residual degrees of
-    freedom.
+    LMG_b is the block's gain in R² averaged over all orders of entry (see `dominance`), r̄_b the
+    mean over orders of rank(S ∪ b) − rank(S), σ̂² = RSS/df of all blocks: E[LMG_b·TSS] is what its
+    signal gives, and r̄_b·σ². Columns that are the same in all rows explain nothing. Raises
+    UsageError for missing values and below 8 residual degrees of freedom.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
     return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0]), strict=True))
 
 
 def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
-    """LMG shares of signals without noise (one a row), signals × blocks: what corrected shares estimate.
+    """LMG shares of signals without noise (one a row), signals × blocks: what corrected shares
+    estimate.
 
-    Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for missing values.
+    Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for
+    missing values.
     """
     return shapley(r_squared_by_set(signals, bases_of(table, blocks)), list(blocks))
 
@@ -281,7 +355,8 @@ def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Ar
 def share_difference(
     table: pd.DataFrame, outcome: str, blocks: Blocks, first: str, second: str
 ) -> Callable[[Array], Array]:
-    """Difference between the corrected shares of two blocks, as a function of outcomes, m × rows → m.
+    """Difference between the corrected shares of two blocks, as a function of outcomes, m × rows →
+    m.
 
     Raises UsageError as `corrected_shares` does.
     """
@@ -306,15 +381,21 @@ def share_table(
     level: float = 0.95,
     draws: int = 400,
 ) -> pd.DataFrame:
-    """Columns what, estimate, lower, upper, unique, p: corrected share of every block, then `a − b` of every pair.
+    """Columns what, estimate, lower, upper, unique, p: corrected share of every block, then `a − b`
+    of every pair.
 
-    Intervals: estimate ± t_df · SD of the shares of ŷ + N(0, σ̂²), a parametric bootstrap with the design fixed. unique:
-    what a block explains after all others, corrected alike; p: of its partial F. Raises UsageError as
-    `corrected_shares` does.
+    Intervals: estimate ± t_df · SD of the shares of ŷ + N(0, σ̂²), a parametric bootstrap with the
+    design fixed. unique: what a block explains after all others, corrected alike; p: of its partial
+    F. Raises UsageError as `corrected_shares` does.
     """
     y, _ = _fit_for_correction(table, outcome, blocks)
     made = share_tables(table, y[None], blocks, differences, seed=seed, level=level, draws=draws)
-    return pd.DataFrame({"what": names_of(blocks, differences), **{name: values[0] for name, values in made.items()}})
+    return pd.DataFrame(
+        {
+            "what": names_of(blocks, differences),
+            **{name: values[0] for name, values in made.items()},
+        }
+    )
 
 
 def names_of(blocks: Blocks, differences: Differences) -> list[str]:
@@ -332,26 +413,39 @@ def share_tables(
     level: float = 0.95,
     draws: int = 400,
 ) -> dict[str, Array]:
-    """Columns of `share_table` for many outcomes (study × row), each study × `names_of`; all meet the same noise."""
-    names, bases = list(blocks), _bases_for_correction(table, blocks)
-    y, every = outcomes - outcomes.mean(axis=1, keepdims=True), frozenset(names)
+    """Columns of `share_table` for many outcomes (study × row), each study × `names_of`; all meet
+    the same noise."""
+    names = list(blocks)
+    bases = _bases_for_correction(table, blocks)
+    y = outcomes - outcomes.mean(axis=1, keepdims=True)
+    every = frozenset(names)
     n, rank = bases[every].shape
     projected = {chosen: y @ q for chosen, q in bases.items()}
     explained = {chosen: np.square(each).sum(axis=1) for chosen, each in projected.items()}
     total = np.square(y).sum(axis=1)
     variance = np.maximum(total - explained[every], 0.0) / (n - rank)
-    shares = _less_chance({chosen: each / total for chosen, each in explained.items()}, bases, names)
+    shares = _less_chance(
+        {chosen: each / total for chosen, each in explained.items()}, bases, names
+    )
     estimate = _with_differences(shares, names, differences)
     z = np.random.default_rng(seed).normal(size=(draws, n))
     spreads = [
         _spread(
-            {chosen: of_set[at] for chosen, of_set in projected.items()}, variance[at], z, bases, names, differences
+            {chosen: of_set[at] for chosen, of_set in projected.items()},
+            variance[at],
+            z,
+            bases,
+            names,
+            differences,
         )
         for at in (slice(start, start + STUDIES) for start in range(0, len(y), STUDIES))
     ]
     half = stats.t.ppf((1 + coverage(level)) / 2, n - rank) * np.concatenate(spreads)
     ranks = np.array([rank - bases[every - {name}].shape[1] for name in names], dtype=float)
-    added = np.stack([explained[every] - explained[every - {name}] for name in names], axis=1) / total[:, None]
+    added = (
+        np.stack([explained[every] - explained[every - {name}] for name in names], axis=1)
+        / total[:, None]
+    )
     unexplained = (variance / total)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
         p = stats.f.sf(added / ranks / unexplained, ranks, n - rank)
@@ -366,13 +460,22 @@ def share_tables(
 
 
 def _spread(
-    projected: Bases, variance: Array, z: Array, bases: Bases, names: Sequence[str], differences: Differences
+    projected: Bases,
+    variance: Array,
+    z: Array,
+    bases: Bases,
+    names: Sequence[str],
+    differences: Differences,
 ) -> Array:
-    """SD over draws of the shares of ŷ + σz, study × share; projected: Q'y of the basis Q of every set of blocks.
+    """SD over draws of the shares of ŷ + σz, study × share; projected: Q'y of the basis Q of every
+    set of blocks.
 
-    A set explains |Q'y|² + 2σ Q'y·Q'z + σ²|Q'z|² of it; the whole is what all blocks explain and the rest of σ²|z|².
+    A set explains |Q'y|² + 2σ Q'y·Q'z + σ²|Q'z|² of it; the whole is what all blocks explain and
+    the rest of σ²|z|².
     """
-    z, variance, every = z - z.mean(axis=1, keepdims=True), variance[:, None], frozenset(names)
+    z = z - z.mean(axis=1, keepdims=True)
+    variance = variance[:, None]
+    every = frozenset(names)
     drawn = {chosen: z @ q for chosen, q in bases.items()}
     explained = {
         chosen: np.square(of_y).sum(axis=1, keepdims=True)
@@ -380,8 +483,12 @@ def _spread(
         + variance * np.square(drawn[chosen]).sum(axis=1)
         for chosen, of_y in projected.items()
     }
-    total = explained[every] + variance * (np.square(z).sum(axis=1) - np.square(drawn[every]).sum(axis=1))
-    shares = _less_chance({chosen: (each / total).ravel() for chosen, each in explained.items()}, bases, names)
+    total = explained[every] + variance * (
+        np.square(z).sum(axis=1) - np.square(drawn[every]).sum(axis=1)
+    )
+    shares = _less_chance(
+        {chosen: (each / total).ravel() for chosen, each in explained.items()}, bases, names
+    )
     values = _with_differences(shares, names, differences)
     return np.asarray(values.reshape(*total.shape, -1).std(axis=1, ddof=1))
 
@@ -392,7 +499,8 @@ def _with_differences(shares: Array, names: Sequence[str], differences: Differen
 
 
 def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, Bases]:
-    """The outcome and the bases of all sets of blocks, where they leave degrees of freedom enough."""
+    """The outcome and the bases of all sets of blocks, where they leave degrees of freedom
+    enough."""
     columns_of(table, outcome)
     return numbers(table[outcome], outcome), _bases_for_correction(table, blocks)
 
@@ -414,17 +522,24 @@ def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> Array:
     return _less_chance(r_squared_by_set(outcomes, bases), bases, names)
 
 
-def _less_chance(r_squared: Mapping[frozenset[str], Array], bases: Bases, names: Sequence[str]) -> Array:
+def _less_chance(
+    r_squared: Mapping[frozenset[str], Array], bases: Bases, names: Sequence[str]
+) -> Array:
     """Shares of R² of every outcome, outcomes × blocks, less what blocks of noise would have."""
     every = frozenset(names)
     n, rank = bases[every].shape
-    mean_rank = shapley({chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names)[0]
-    return np.asarray(shapley(r_squared, names) - ((1 - r_squared[every]) / (n - rank))[:, None] * mean_rank)
+    mean_rank = shapley(
+        {chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names
+    )[0]
+    return np.asarray(
+        shapley(r_squared, names) - ((1 - r_squared[every]) / (n - rank))[:, None] * mean_rank
+    )
 
 
 def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
     """R² of `log_gain` by every set of blocks."""
-    y, bases = checked_outcome(frame, "log_gain", blocks), bases_of(frame, blocks)
+    y = checked_outcome(frame, "log_gain", blocks)
+    bases = bases_of(frame, blocks)
     return {chosen: float(values[0]) for chosen, values in r_squared_by_set(y[None], bases).items()}
 
 
@@ -433,12 +548,15 @@ ColumnsByBlock = dict[str, list[str]]
 
 
 def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
-    """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the blocks.
+    """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the
+    blocks.
 
     Families, which lie within labs, are not among them.
     """
-    design, blocks = fit.designed(MixedDesign), ColumnsByBlock()
-    frame, groups = pd.DataFrame({"log_gain": fit.model.observed}), list_groups(design.mixed)
+    design = fit.designed(MixedDesign)
+    blocks = ColumnsByBlock()
+    frame = pd.DataFrame({"log_gain": fit.model.observed})
+    groups = list_groups(design.mixed)
     for name, basis in list_bases(design).items():
         if name == FAMILY:
             continue
@@ -452,11 +570,13 @@ def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
 
 
 def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
-    """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm, sd, note.
+    """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm,
+    sd, note.
 
-    Partial F and Freedman–Lane of every block given the others; a mixed model with a random intercept a lab, its
-    standard deviations by REML and likelihood-ratio tests (χ²) of geometry and scale by maximum likelihood. Holm is
-    across the blocks of one method. What cannot be computed is a row whose note says why.
+    Partial F and Freedman–Lane of every block given the others; a mixed model with a random
+    intercept a lab, its standard deviations by REML and likelihood-ratio tests (χ²) of geometry and
+    scale by maximum likelihood. Holm is across the blocks of one method. What cannot be computed is
+    a row whose note says why.
     """
     frame, blocks = model_frame(fit)
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
@@ -472,7 +592,17 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
                 rows.append(row | compute(block))
             except UsageError as error:
                 rows.append(row | {"note": f"not possible: {error}"})
-    columns = ["method", "block", "statistic", "df", "df_residual", "p_value", "sd", "residual_sd", "note"]
+    columns = [
+        "method",
+        "block",
+        "statistic",
+        "df",
+        "df_residual",
+        "p_value",
+        "sd",
+        "residual_sd",
+        "note",
+    ]
     table = pd.DataFrame(rows, columns=columns)
     adjusted = pd.Series(np.nan, index=table.index)
     for _, p in table["p_value"].dropna().groupby(table["method"]):
@@ -482,13 +612,12 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
 
 
 def dominance_table(fit: Fit) -> pd.DataFrame:
-    """Raw shares of R² per block with their permutation null, and corrected; a note where that is not possible."""
+    """Raw shares of R² per block with their permutation null, and corrected; a note where that is
+    not possible."""
     frame, blocks = model_frame(fit)
     try:
-        shares, corrected = (
-            dominance(frame, "log_gain", blocks, seed=fit.seed),
-            corrected_shares(frame, "log_gain", blocks),
-        )
+        shares = dominance(frame, "log_gain", blocks, seed=fit.seed)
+        corrected = corrected_shares(frame, "log_gain", blocks)
     except UsageError as error:
         return pd.DataFrame({"note": [f"not possible: {error}"]})
     return (
@@ -502,21 +631,31 @@ def dominance_table(fit: Fit) -> pd.DataFrame:
 
 
 def commonality(fit: Fit) -> pd.DataFrame:
-    """R² of geometry and scale each alone and in common, without and given the lab: given, part, r_squared.
+    """R² of geometry and scale each alone and in common, without and given the lab: given, part,
+    r_squared.
 
-    unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may be negative.
+    unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may
+    be negative.
     """
     (frame, blocks), rows = model_frame(fit), []
     if not {"geometry", "scale"} <= set(blocks):
-        return pd.DataFrame({"note": ["not possible: there is no block of geometry, or none of scale"]})
+        return pd.DataFrame(
+            {"note": ["not possible: there is no block of geometry, or none of scale"]}
+        )
     r_squared = r_squared_of_sets(frame, blocks)
     for fixed in dict.fromkeys(["", name_lab(fit.designed(MixedDesign).mixed)]):
         base, g, s, both = (
             r_squared[frozenset({fixed, *names} - {""})]
             for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))
         )
-        parts = {"geometry alone": both - s, "scale alone": both - g, "in common": g + s - both - base}
-        rows += [{"given": fixed or "nothing", "part": part, "r_squared": v} for part, v in parts.items()]
+        parts = {
+            "geometry alone": both - s,
+            "scale alone": both - g,
+            "in common": g + s - both - base,
+        }
+        rows += [
+            {"given": fixed or "nothing", "part": part, "r_squared": v} for part, v in parts.items()
+        ]
     return pd.DataFrame(rows)
 
 
@@ -533,7 +672,8 @@ def _shuffled(
 
 
 def _mixed(frame: pd.DataFrame, blocks: ColumnsByBlock, lab: str, block: str) -> dict[str, object]:
-    """Standard deviations of the model with all other blocks for labs, the likelihood-ratio test of another block."""
+    """Standard deviations of the model with all other blocks for labs, the likelihood-ratio test of
+    another block."""
     if not lab:
         raise UsageError("there are no labs")
     others = [column for name, columns in blocks.items() if name != lab for column in columns]
@@ -542,7 +682,8 @@ def _mixed(frame: pd.DataFrame, blocks: ColumnsByBlock, lab: str, block: str) ->
         note = full.note if full.converged else f"did not converge; {full.note}"
         return {"sd": full.group_sd, "residual_sd": full.residual_sd, "note": note}
     rest = " + ".join(column for column in others if column not in blocks[block]) or "1"
-    reduced, df = mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False), len(blocks[block])
+    reduced = mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False)
+    df = len(blocks[block])
     if not (full.converged and reduced.converged):
         return {"df": df, "note": "; ".join(filter(None, ["did not converge", full.note]))}
     statistic = max(2 * (full.log_likelihood - reduced.log_likelihood), 0.0)

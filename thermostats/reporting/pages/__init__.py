@@ -1,11 +1,13 @@
-"""Pages of the report, a module each, and the list of those about all claims: what is not in it no page leads to.
+"""Pages of the report, a module each, and the list of those about all claims: what is not in it no
+page leads to.
 
-A page is a line of `PAGES` and a module of its name with a function `files(tables)`, which returns files by name,
-`NAME.md` among them; its template is `templates/NAME.md`. It is made in a process of its own, and again where rows
-changed. A study brings pages of its own alike (`Study.pages`); they come before these, and the index leads to them.
+A page is a line of `PAGES` and a module of its name with a function `files(tables)`, which returns
+files by name, `NAME.md` among them; its template is `templates/NAME.md`. It is made in a process of
+its own, and again where rows changed. A study brings pages of its own alike (`Study.pages`); they
+come before these, and the index leads to them.
 
-Pages `at_once` show nothing but what findings and settings say. They are made in turn when all else is there, by
-`reporting/build.py`, which has a line for each.
+Pages `at_once` show nothing but what findings and settings say. They are made in turn when all else
+is there, by `reporting/build.py`, which has a line for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,12 +41,17 @@ PAGES: Mapping[str, ReportPage] = {
     "data": ReportPage("Data", at_once=True),
     "bundle": ReportPage("All in one file", in_navigation=False, at_once=True),
 }
-"""Pages about all claims by name, in the order in which pages lead to them; the bundle, which holds others, is last."""
+"""Pages about all claims by name, in the order in which pages lead to them; the bundle, which holds
+others, is last."""
 
-MANIFEST, CHECKSUMS, SECONDS = "manifest.json", "MANIFEST.sha256", ".seconds.json"
+MANIFEST = "manifest.json"
+CHECKSUMS = "MANIFEST.sha256"
+SECONDS = ".seconds.json"
 SHIPPED_SECONDS = "seconds.json"
-"""In the snapshot's folder: seconds of every claim and page of a report made from nothing (`benchmarks/report.py`)."""
-TABLE, INDEX = "findings.csv", "index.md"
+"""In the snapshot's folder: seconds of every claim and page of a report made from nothing
+(`benchmarks/report.py`)."""
+TABLE = "findings.csv"
+INDEX = "index.md"
 SNAPSHOT = "snapshot"
 """Folder within the report of what is kept of it under version control."""
 
@@ -55,7 +62,8 @@ def folder_of(claim: str) -> str:
 
 
 def single_name(script: Path) -> str:
-    """File of a claim's page for sending: `c03-heritage-sign.html` of the script `c03_heritage_sign.py`."""
+    """File of a claim's page for sending: `c03-heritage-sign.html` of the script
+    `c03_heritage_sign.py`."""
     return f"{script.stem.replace('_', '-')}.html"
 
 
@@ -73,5 +81,9 @@ def findings_file(out: Path) -> Path:
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
     """Raise UsageError where a folder holds no report."""
     if not findings_file(out).is_file():
-        line = command("report", *(claims or ["--all"]), out=out if out != Path("reports") else None)
-        raise UsageError("no report yet", where=out, next_step=f"name another with --out, or make it: {line}")
+        line = command(
+            "report", *(claims or ["--all"]), out=out if out != Path("reports") else None
+        )
+        raise UsageError(
+            "no report yet", where=out, next_step=f"name another with --out, or make it: {line}"
+        )

@@ -1,4 +1,5 @@
-"""The layer atlas: one self-contained page with every model's quantities by layer, to choose and to point at."""
+"""The layer atlas: one self-contained page with every model's quantities by layer, to choose and to
+point at."""
 
 from __future__ import annotations
 
@@ -26,7 +27,11 @@ from thermostats.reporting.render import page_environment as environment
 from thermostats.reporting.state import machine, navigation
 from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS
 
-GAIN, NORM, W_V, W_O, TRACE = "gain", "norm", "W_V", "W_O", "trace"
+GAIN = "gain"
+NORM = "norm"
+W_V = "W_V"
+W_O = "W_O"
+TRACE = "trace"
 QUANTITIES = {
     GAIN: "residual gain of a block",
     NORM: "residual norm over that of block 1",
@@ -35,7 +40,9 @@ QUANTITIES = {
     W_O: "spectral norm of the output matrix",
 }
 """Panels of the atlas in their order, in words."""
-PUBLISHED_ORIGIN, MEASURED_ORIGIN, TRAINED_ORIGIN = "published", "measured here", "trained in the nursery"
+PUBLISHED_ORIGIN = "published"
+MEASURED_ORIGIN = "measured here"
+TRAINED_ORIGIN = "trained in the nursery"
 EXTERNAL_ORIGIN = "measured by others"
 POSITIONS = {
     "last": "last token",
@@ -55,23 +62,38 @@ VARIANTS = {
 FEWEST = 2
 """Layers that a run must have to be drawn as a line."""
 MODEL = ["model_id", "revision", "heritage", "origin"]
-COLUMNS = [*MODEL, "family", "n_layers", "quantity", "layer", "depth", "value", "norm", "definition", "source"]
+COLUMNS = [
+    *MODEL,
+    "family",
+    "n_layers",
+    "quantity",
+    "layer",
+    "depth",
+    "value",
+    "norm",
+    "definition",
+    "source",
+]
 
 
 def rows(tables: Evidence) -> pd.DataFrame:
-    """Everything that the atlas draws, sorted: columns `COLUMNS`; `norm` is n_l itself where it is known.
+    """Everything that the atlas draws, sorted: columns `COLUMNS`; `norm` is n_l itself where it is
+    known.
 
-    Of every model, origin (published, measured by this package, or trained for the controlled study: then at the end of
-    its training) and quantity it is one run: with at least `FEWEST`
-    layers if there is one, then by the order of `POSITIONS` or `VARIANTS`, then the one with most layers. Over prompts
-    it is the mean that the source gives, else the geometric mean (arithmetic for traces).
+    Of every model, origin (published, measured by this package, or trained for the controlled
+    study: then at the end of its training) and quantity it is one run: with at least `FEWEST`
+    layers if there is one, then by the order of `POSITIONS` or `VARIANTS`, then the one with most
+    layers. Over prompts it is the mean that the source gives, else the geometric mean (arithmetic
+    for traces).
     """
     depth = _read(tables, "models").drop_duplicates(["model_id", "revision"])[
         ["model_id", "revision", "family", "n_layers"]
     ]
     stream = _stream(tables)
     parts = [_gains(stream), _norms(stream), _traces(tables), _weights(tables)]
-    both = pd.concat([part for part in parts if not part.empty] or [stream.reindex(columns=COLUMNS)])
+    both = pd.concat(
+        [part for part in parts if not part.empty] or [stream.reindex(columns=COLUMNS)]
+    )
     both = both.drop(columns=["family", "n_layers"], errors="ignore").merge(
         depth, on=["model_id", "revision"], how="left"
     )
@@ -79,12 +101,20 @@ def rows(tables: Evidence) -> pd.DataFrame:
     both["quantity"] = pd.Categorical(both["quantity"], list(QUANTITIES))
     both = both.reindex(columns=COLUMNS).dropna(subset=["value", "depth"])
     return both.sort_values(["quantity", *MODEL, "layer"], ignore_index=True).astype(
-        {"family": str, "quantity": str, "layer": int, "n_layers": int, "value": float, "norm": float}
+        {
+            "family": str,
+            "quantity": str,
+            "layer": int,
+            "n_layers": int,
+            "value": float,
+            "norm": float,
+        }
     )
 
 
 def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
-    """Models that differ: of each lab the one with most quantities, and of these some with mean gains far apart."""
+    """Models that differ: of each lab the one with most quantities, and of these some with mean
+    gains far apart."""
     trained = drawn[drawn["origin"] != TRAINED_ORIGIN]
     gains = trained[(trained["quantity"] == GAIN) & (trained["layer"] > 1)]
     table = pd.DataFrame(
@@ -95,25 +125,35 @@ def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
             "lab": trained.groupby("model_id")["heritage"].first(),
         }
     ).dropna()
-    table = table.sort_values(["quantities", "layers"], ascending=False, kind="stable").drop_duplicates("lab")
+    table = table.sort_values(
+        ["quantities", "layers"], ascending=False, kind="stable"
+    ).drop_duplicates("lab")
     ordered = list(table.sort_values("gain").index)
     places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
     return [str(ordered[place]) for place in places]
 
 
 def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
-    """Models of the table `models` without data by layer, by quantity; what is drawn instead of it is not it."""
+    """Models of the table `models` without data by layer, by quantity; what is drawn instead of it
+    is not it."""
     models = sorted(set(_read(tables, "models")["model_id"]))
     drawn = drawn[~drawn["definition"].isin(list(substitutes()))]
     return {
-        quantity: [model for model in models if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])]
+        quantity: [
+            model
+            for model in models
+            if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])
+        ]
         for quantity in QUANTITIES
     }
 
 
 def substitutes() -> dict[str, str]:
-    """What studies bring that is drawn with a quantity but is not it, in words: its quantity by its definition."""
-    return {words: quantity for study in studies().values() for quantity, words in study.layers.values()}
+    """What studies bring that is drawn with a quantity but is not it, in words: its quantity by its
+    definition."""
+    return {
+        words: quantity for study in studies().values() for quantity, words in study.layers.values()
+    }
 
 
 def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
@@ -130,7 +170,8 @@ def _stream(tables: Evidence) -> pd.DataFrame:
     layers = layers[layers["position"].isin(list(POSITIONS))]
     by = ["run_id", "position", "layer"]
     values = layers.assign(
-        log_gain=np.log(layers["gain_block"].astype(float)), log_norm=np.log(layers["norm_in"].astype(float))
+        log_gain=np.log(layers["gain_block"].astype(float)),
+        log_norm=np.log(layers["norm_in"].astype(float)),
     )
     averaged = values["prompt_id"] == ""
     means = values[averaged].groupby(by)[["log_gain", "log_norm"]].first()
@@ -144,14 +185,20 @@ def _gains(stream: pd.DataFrame) -> pd.DataFrame:
     gains = stream.dropna(subset="log_gain")
     chosen = _best(gains, "position", list(POSITIONS))
     return chosen.assign(
-        quantity=GAIN, value=np.exp(chosen["log_gain"]), definition=chosen["position"].map(POSITIONS), norm=np.nan
+        quantity=GAIN,
+        value=np.exp(chosen["log_gain"]),
+        definition=chosen["position"].map(POSITIONS),
+        norm=np.nan,
     )
 
 
 def _norms(stream: pd.DataFrame) -> pd.DataFrame:
-    """n_l / n_1 from the norms where they are known, else as the product of the gains of blocks 2 to l."""
+    """n_l / n_1 from the norms where they are known, else as the product of the gains of blocks 2
+    to l."""
     curves = [
-        curve for _, line in stream.groupby(["run_id", "position"], sort=True) if not (curve := _curve(line)).empty
+        curve
+        for _, line in stream.groupby(["run_id", "position"], sort=True)
+        if not (curve := _curve(line)).empty
     ]
     if not curves:
         return stream.iloc[:0].assign(quantity=NORM, value=np.nan)
@@ -160,7 +207,8 @@ def _norms(stream: pd.DataFrame) -> pd.DataFrame:
 
 def _curve(line: pd.DataFrame) -> pd.DataFrame:
     by_layer = line.set_index("layer").sort_index()
-    log_gain, log_in = by_layer["log_gain"], by_layer["log_norm"]
+    log_gain = by_layer["log_gain"]
+    log_in = by_layer["log_norm"]
     stated = log_in.rename(index=lambda layer: layer - 1).drop(index=0, errors="ignore").dropna()
     place = POSITIONS[str(line["position"].iloc[0])]
     if 1 in stated.index:
@@ -168,17 +216,26 @@ def _curve(line: pd.DataFrame) -> pd.DataFrame:
         after = log_out.index.max() + 1
         if after in log_gain.index and np.isfinite(log_gain[after]):
             log_out.loc[after] = log_out[after - 1] + log_gain[after]
-        norms, definition = np.exp(stated).reindex(log_out.index), f"{place}, from the norms"
+        norms = np.exp(stated).reindex(log_out.index)
+        definition = f"{place}, from the norms"
     else:
         inner = log_gain[log_gain.index >= 2].dropna()
         unbroken = inner[inner.index == 2 + np.arange(len(inner))]
         if unbroken.empty:
             return line.iloc[:0]
         log_out = pd.concat([pd.Series({1: 0.0}), unbroken.cumsum()])
-        norms, definition = pd.Series(np.nan, index=log_out.index), f"{place}, product of the mean gains"
-    facts = line.iloc[[0] * len(log_out)].drop(columns=["layer", "log_gain", "log_norm"]).reset_index(drop=True)
+        norms = pd.Series(np.nan, index=log_out.index)
+        definition = f"{place}, product of the mean gains"
+    facts = (
+        line.iloc[[0] * len(log_out)]
+        .drop(columns=["layer", "log_gain", "log_norm"])
+        .reset_index(drop=True)
+    )
     return facts.assign(
-        layer=log_out.index.to_numpy(), value=np.exp(log_out.to_numpy()), norm=norms.to_numpy(), definition=definition
+        layer=log_out.index.to_numpy(),
+        value=np.exp(log_out.to_numpy()),
+        norm=norms.to_numpy(),
+        definition=definition,
     )
 
 
@@ -189,7 +246,12 @@ def _traces(tables: Evidence) -> pd.DataFrame:
     averaged = attention["prompt_id"] == ""
     means = attention[averaged].groupby(by)["trace"].first()
     made = attention[~averaged].groupby(by)["trace"].mean()
-    out = means.combine_first(made).rename("value").reset_index().merge(_facts(attention), on="run_id", how="left")
+    out = (
+        means.combine_first(made)
+        .rename("value")
+        .reset_index()
+        .merge(_facts(attention), on="run_id", how="left")
+    )
     chosen = _best(out, "variant", list(VARIANTS))
     return chosen.assign(quantity=TRACE, definition=chosen["variant"].map(VARIANTS), norm=np.nan)
 
@@ -198,7 +260,10 @@ def _weights(tables: Evidence) -> pd.DataFrame:
     norms = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
     parts = [
         _best(part, "matrix", [W_V, W_O]).assign(
-            quantity=matrix, value=lambda frame: frame["spectral_norm"], definition="whole matrix", norm=np.nan
+            quantity=matrix,
+            value=lambda frame: frame["spectral_norm"],
+            definition="whole matrix",
+            norm=np.nan,
         )
         for matrix, part in norms.groupby("matrix")
     ]
@@ -219,10 +284,17 @@ def _best(rows: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
     """Rows of one run and position or variant per model, revision and origin."""
     if rows.empty:
         return rows
-    candidates = rows.groupby([*MODEL, "run_id", by], sort=True)["layer"].nunique().rename("layers").reset_index()
+    candidates = (
+        rows.groupby([*MODEL, "run_id", by], sort=True)["layer"]
+        .nunique()
+        .rename("layers")
+        .reset_index()
+    )
     candidates["line"] = candidates["layers"] >= FEWEST
     candidates["place"] = candidates[by].map({name: place for place, name in enumerate(order)})
-    ranked = candidates.sort_values(["line", "place", "layers", "run_id"], ascending=[False, True, False, True])
+    ranked = candidates.sort_values(
+        ["line", "place", "layers", "run_id"], ascending=[False, True, False, True]
+    )
     chosen = ranked.drop_duplicates(MODEL)[["run_id", by]]
     return rows.merge(chosen, on=["run_id", by])
 
@@ -235,7 +307,11 @@ def _facts(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _origin(frame: pd.DataFrame, tables: Evidence) -> pd.Series:
     others = tables.named(EXTERNAL).table("runs")["source"]
-    origins = {OURS: MEASURED_ORIGIN, NURSERY: TRAINED_ORIGIN, **dict.fromkeys(others, EXTERNAL_ORIGIN)}
+    origins = {
+        OURS: MEASURED_ORIGIN,
+        NURSERY: TRAINED_ORIGIN,
+        **dict.fromkeys(others, EXTERNAL_ORIGIN),
+    }
     return frame["source"].map(origins).fillna(PUBLISHED_ORIGIN)
 
 
@@ -253,7 +329,8 @@ DIGITS = 5
 SHOWN_GAIN_FROM = 2
 """First block in the panel of gains: block 1 lifts the embedding and would set the scale."""
 SHOWN = 0.98
-"""Quantile of the gains up to which, and one less it from which, they are shown unless the whole range is asked for."""
+"""Quantile of the gains up to which, and one less it from which, they are shown unless the whole
+range is asked for."""
 DASHES = {PUBLISHED_ORIGIN: "", EXTERNAL_ORIGIN: "8 2 2 2"}
 DASHES |= {MEASURED_ORIGIN: "5 3", TRAINED_ORIGIN: "1 3"}
 UNKNOWN = "–"
@@ -302,22 +379,29 @@ class AtlasPanel:
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`atlas.html`, `atlas.md`, and the curves as `atlas.csv`."""
-    drawn, made = rows(tables), Files()
+    drawn = rows(tables)
+    made = Files()
     made.add("atlas.html", page(tables, drawn).encode())
     curves_table = made.table(pd.DataFrame(curves(drawn)), "Curves", "atlas.csv")
     made.add(
-        "atlas.md", text("atlas.md", curves=curves_table, lacking=lacking(drawn, tables), machine=machine()).encode()
+        "atlas.md",
+        text(
+            "atlas.md", curves=curves_table, lacking=lacking(drawn, tables), machine=machine()
+        ).encode(),
     )
     return made.contents
 
 
 def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
-    """The atlas as one HTML page without references to anything outside it: the same text for the same tables."""
+    """The atlas as one HTML page without references to anything outside it: the same text for the
+    same tables."""
     drawn = rows(tables) if drawn is None else drawn
-    points, lines = _shown(drawn), curves(drawn)
+    points = _shown(drawn)
+    lines = curves(drawn)
     gains = points.loc[points["quantity"] == GAIN, "value"]
     low, high = _common_gains(points)
-    labs, origins = labs_of(points), sorted(points["origin"].unique(), reverse=True)
+    labs = labs_of(points)
+    origins = sorted(points["origin"].unique(), reverse=True)
     return (
         environment()
         .get_template("atlas.html")
@@ -329,7 +413,9 @@ def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
             at_first=at_first(origins),
             dashes=[DASHES[origin] for origin in origins],
             panels=panels(points),
-            models=points.drop_duplicates("model")[["model", "heritage", "first", "origin"]].to_dict("records"),
+            models=points.drop_duplicates("model")[
+                ["model", "heritage", "first", "origin"]
+            ].to_dict("records"),
             size=(WIDTH, HEIGHT),
             depths=[(float(_across(depth)), f"{depth:g}") for depth in (0, 0.2, 0.4, 0.6, 0.8, 1)],
             script=Markup(script(SCRIPT)),  # noqa: S704
@@ -355,7 +441,8 @@ def labs_of(points: pd.DataFrame) -> list[str]:
 
 
 def panels(points: pd.DataFrame) -> list[AtlasPanel]:
-    """A panel for every quantity that there is, and for gains a second one over their whole range."""
+    """A panel for every quantity that there is, and for gains a second one over their whole
+    range."""
     made = []
     for quantity, words in QUANTITIES.items():
         rows = points[points["quantity"] == quantity]
@@ -369,12 +456,21 @@ def panels(points: pd.DataFrame) -> list[AtlasPanel]:
 
 
 def ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Up to about eight round numbers between the ends of a logarithmic axis, and what is written next to them."""
+    """Up to about eight round numbers between the ends of a logarithmic axis, and what is written
+    next to them."""
     orders = log10(high / low)
     steps = (1.0, 2.0, 5.0) if orders < 3 else (1.0,)
-    places = MaxNLocator(6).tick_values(low, high) if orders < 1 else LogLocator(subs=steps).tick_values(low, high)
+    places = (
+        MaxNLocator(6).tick_values(low, high)
+        if orders < 1
+        else LogLocator(subs=steps).tick_values(low, high)
+    )
     thousands = EngFormatter(sep="")
-    return [(float(at), thousands(at) if at >= 1000 else f"{at:g}") for at in places if low <= at <= high]
+    return [
+        (float(at), thousands(at) if at >= 1000 else f"{at:g}")
+        for at in places
+        if low <= at <= high
+    ]
 
 
 def shape(heritage: str) -> str:
@@ -382,11 +478,14 @@ def shape(heritage: str) -> str:
     style = MarkerStyle(mark(heritage).marker)
     path = style.get_path().transformed(style.get_transform() + Affine2D().scale(2, -2))
     steps = [(STEPS[int(code)], points) for points, code in path.iter_segments(simplify=False)]
-    return "".join(step + ",".join(f"{x:.3f}" for x in points) * (step != "Z") for step, points in steps)
+    return "".join(
+        step + ",".join(f"{x:.3f}" for x in points) * (step != "Z") for step, points in steps
+    )
 
 
 def curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
-    """Every line of the atlas as text: model, lab, quantity, what it is, and its values layer by layer."""
+    """Every line of the atlas as text: model, lab, quantity, what it is, and its values layer by
+    layer."""
     by = ["quantity", "model_id", "revision", "heritage", "origin"]
     return [
         {
@@ -410,16 +509,24 @@ def lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
     for quantity, models in missing(drawn, tables).items():
         named = f"{len(models)} of {total}: {', '.join(map(short_name, models))}"
         sentence = (
-            "No model lacks it" if not models else f"All {total} models lack it" if len(models) == total else named
+            "No model lacks it"
+            if not models
+            else f"All {total} models lack it"
+            if len(models) == total
+            else named
         )
         for definition in (words for words, of in substitutes().items() if of == quantity):
             if instead := sorted(drawn.loc[drawn["definition"] == definition, "model_id"].unique()):
-                sentence += f". What is drawn of {', '.join(map(short_name, instead))} is the {definition}"
+                sentence += (
+                    f". What is drawn of {', '.join(map(short_name, instead))} is the {definition}"
+                )
         rows.append({"quantity": QUANTITIES[quantity], "models": sentence + "."})
     return rows
 
 
-def _panel(rows: pd.DataFrame, words: str, span: str, low: float, high: float, *, ratio: bool) -> AtlasPanel:
+def _panel(
+    rows: pd.DataFrame, words: str, span: str, low: float, high: float, *, ratio: bool
+) -> AtlasPanel:
     return AtlasPanel(
         words=words,
         span=span,
@@ -431,7 +538,8 @@ def _panel(rows: pd.DataFrame, words: str, span: str, low: float, high: float, *
 
 def _line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
     first = rows.iloc[0]
-    x, y = _across(rows["depth"]), _down(rows["value"], low, high)
+    x = _across(rows["depth"])
+    y = _down(rows["value"], low, high)
     points = [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True)]
     leaving = [_arrow(a, above=b < 0) for a, b in zip(x, y, strict=True) if not 0 <= b <= HEIGHT]
     return AtlasLine(
@@ -471,17 +579,23 @@ def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
     rows = drawn[(drawn["quantity"] != GAIN) | (drawn["layer"] >= SHOWN_GAIN_FROM)]
     names = [_named(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)]
     trained = rows["origin"] == TRAINED_ORIGIN
-    return rows.assign(model=names, first=trained | rows["model_id"].isin(contrasting(drawn, FIRST)))
+    return rows.assign(
+        model=names, first=trained | rows["model_id"].isin(contrasting(drawn, FIRST))
+    )
 
 
 def at_first(origins: Sequence[str]) -> set[str]:
-    """Origins that are shown before a box is ticked: the many models trained by design would hide all others."""
+    """Origins that are shown before a box is ticked: the many models trained by design would hide
+    all others."""
     return set(origins) - {TRAINED_ORIGIN} or set(origins)
 
 
 def _common_gains(points: pd.DataFrame) -> tuple[float, float]:
-    """Ends of the axis of gains unless the whole range is asked for: quantiles of what is shown at first."""
-    rows = points[(points["quantity"] == GAIN) & points["origin"].isin(at_first(list(points["origin"])))]
+    """Ends of the axis of gains unless the whole range is asked for: quantiles of what is shown at
+    first."""
+    rows = points[
+        (points["quantity"] == GAIN) & points["origin"].isin(at_first(list(points["origin"])))
+    ]
     gains = rows["value"]
     if gains.nunique() < 2:
         return _around(gains) if len(gains) else (0.0, 0.0)

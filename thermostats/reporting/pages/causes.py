@@ -1,4 +1,5 @@
-"""The page of the declared causal graph: causes of the gain, what has to be held fixed, what rows can separate."""
+"""The page of the declared causal graph: causes of the gain, what has to be held fixed, what rows
+can separate."""
 
 from __future__ import annotations
 
@@ -8,7 +9,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.claims.shared import GAIN, Causes, adjustments, declared, go_together, inherited, separation
+from thermostats.claims.shared import (
+    GAIN,
+    Causes,
+    adjustments,
+    declared,
+    go_together,
+    inherited,
+    separation,
+)
 from thermostats.plots.posterior import draw_causes
 from thermostats.plots.svg import drawn
 from thermostats.reporting.render import Files, text
@@ -17,7 +26,8 @@ from thermostats.tables.model_rows import model_rows
 
 MEASURE = "penultimate_gain"
 CAPTION = (
-    "What may cause the gain of a model, as declared. Violet arrows lead into the gain; what no table states has a "
+    "What may cause the gain of a model, as declared. Violet arrows lead into the gain; what no "
+    "table states has a "
     "dashed frame. The lab has no arrow of its own into the gain: a lab acts by what it does."
 )
 PAIRS = {
@@ -33,7 +43,8 @@ PAIRS = {
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`causes.md`, its figure, and its tables as CSV."""
-    causes, made = declared(), Files()
+    causes = declared()
+    made = Files()
     pooled = tables.named(POOLED)
     rows = model_rows(pooled, MEASURE)
     rows = rows.join(inherited(pooled, rows["model_id"]))
@@ -50,7 +61,9 @@ def files(tables: Evidence) -> dict[str, bytes]:
         if len(rows)
         else "",
         carriers=carriers.to_dict("records"),
-        pairs=made.table(carriers.rename(columns=PAIRS), "What goes together", "pairs.csv") if len(rows) else "",
+        pairs=made.table(carriers.rename(columns=PAIRS), "What goes together", "pairs.csv")
+        if len(rows)
+        else "",
         arrows=made.table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
         machine=machine(),
     )

@@ -1,4 +1,5 @@
-"""The data page: the tables with their files, sizes and checksums, how to verify them, and the codebook."""
+"""The data page: the tables with their files, sizes and checksums, how to verify them, and the
+codebook."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def data_text(layout: Layout, tables: Evidence) -> str:
         apart=apart(),
         measured=measured_table(tables.table("features", source=OURS)),
         sources=len(sources),
-        fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items() if len(fates) else (),
+        fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items()
+        if len(fates)
+        else (),
         kinds=sorted(Counter(inconsistent["kind"]).items()) if len(inconsistent) else [],
         found=len(inconsistent),
         inconsistencies=_inconsistencies(inconsistent) if len(inconsistent) else "",
@@ -59,12 +62,19 @@ def size(count: int) -> str:
 
 
 def measured_table(features: pd.DataFrame) -> Text:
-    """Gains that this package measured itself, one row per model, prompt set and precision; empty without any."""
+    """Gains that this package measured itself, one row per model, prompt set and precision; empty
+    without any."""
     rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
     if rows.empty:
         return Text()
     rows = rows.assign(prompts=rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")")
-    heads = {"model_id": "model", "heritage": "lab", "n_layers": "L", "prompts": "prompts", "dtype": "dtype"}
+    heads = {
+        "model_id": "model",
+        "heritage": "lab",
+        "n_layers": "L",
+        "prompts": "prompts",
+        "dtype": "dtype",
+    }
     heads |= MEASURED_GAINS
     return table(rows[list(heads)].rename(columns=heads), "Gains measured here", most=None)
 
@@ -95,7 +105,9 @@ def _files(layout: Layout) -> Text:
         }
         for listed in (*layout.tables, *layout.analyses)
     ]
-    return table(pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object), "Files", most=None)
+    return table(
+        pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object), "Files", most=None
+    )
 
 
 def _codebook(name: str) -> dict[str, object]:
@@ -114,7 +126,8 @@ def _codebook(name: str) -> dict[str, object]:
     ]
     return {
         "title": f"Codebook: {name}",
-        "text": f"{schema.description[0].upper()}{schema.description[1:]}. Key: {', '.join(key(name))}.",
+        "text": f"{schema.description[0].upper()}{schema.description[1:]}. Key: "
+        f"{', '.join(key(name))}.",
         "columns": table(pd.DataFrame(rows), f"Columns of {name}", most=None),
     }
 
@@ -124,8 +137,17 @@ def _inconsistencies(inconsistent: pd.DataFrame) -> Text:
     files = inconsistent["file"] + inconsistent["other_file"].where(
         inconsistent["other_file"] == "", " / " + inconsistent["other_file"]
     )
-    figures = {name: [formatting.figure(value, 5) for value in inconsistent[name]] for name in ("value", "other_value")}
-    heads = {"kind": "kind", "file": "file", "model_id": "model", "what": "what disagrees", "value": "value"}
+    figures = {
+        name: [formatting.figure(value, 5) for value in inconsistent[name]]
+        for name in ("value", "other_value")
+    }
+    heads = {
+        "kind": "kind",
+        "file": "file",
+        "model_id": "model",
+        "what": "what disagrees",
+        "value": "value",
+    }
     heads |= {"other_value": "other value", "handling": "what was done"}
     listed = inconsistent.assign(file=files, **figures)[list(heads)].rename(columns=heads)
     return table(listed, "Inconsistencies", most=None)

@@ -1,4 +1,5 @@
-"""The index: what holds, what does not and what is open, the table of all claims, and the table `findings`."""
+"""The index: what holds, what does not and what is open, the table of all claims, and the table
+`findings`."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY, VERDICTS, dtypes
 
 FARTHEST = 4.0
-"""Half-widths from the number compared with that a picture shows; what lies beyond is an arrow at its edge."""
+"""Half-widths from the number compared with that a picture shows; what lies beyond is an arrow at
+its edge."""
 LEFT, RIGHT, ROW = 38.0, 116.0, 9.0
 """Ends of the scale and height of a line, in points."""
 SHAPES = {
@@ -40,7 +42,8 @@ SHAPES = {
 
 
 class Seen(NamedTuple):
-    """An estimate on the scale of pictures; 0 is the number that it is compared with, above 0 is as claimed."""
+    """An estimate on the scale of pictures; 0 is the number that it is compared with, above 0 is as
+    claimed."""
 
     evidence: str
     estimate: float
@@ -53,8 +56,11 @@ class Seen(NamedTuple):
 
 def seen(finding: Finding) -> Seen | None:
     """A finding on the scale; None without an interval, or without a number to compare it with."""
-    x, lower, upper = finding.headline.value, finding.headline.lower, finding.headline.upper
-    rule, evidence = finding.criterion, finding.sample.evidence
+    x = finding.headline.value
+    lower = finding.headline.lower
+    upper = finding.headline.upper
+    rule = finding.criterion
+    evidence = finding.sample.evidence
     bars = [bar for bar in (rule.above, rule.below) if bar is not None]
     if x is None or lower is None or upper is None or not lower < upper or not bars:
         return None
@@ -96,7 +102,13 @@ def picture(estimates: Sequence[Seen]) -> bytes:
         }
         for place, estimate in enumerate(estimates)
     ]
-    values: dict[str, Any] = {"rows": rows, "row": ROW, "bar": _place(0), "left": LEFT, "right": RIGHT}
+    values: dict[str, Any] = {
+        "rows": rows,
+        "row": ROW,
+        "bar": _place(0),
+        "left": LEFT,
+        "right": RIGHT,
+    }
     return environment().get_template("evidence.svg").render(values).encode()
 
 
@@ -107,10 +119,15 @@ def _place(value: float) -> float:
 
 TITLE = "Residual-stream gains in transformers"
 FURTHER, OVERALL = "Further claims", "overall"
-"""Group of claims that are of no registered study, and of findings that have no set of evidence of their own."""
+"""Group of claims that are of no registered study, and of findings that have no set of evidence of
+their own."""
 ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists them."""
-IN_SHORT = (("What holds", (SUPPORTED,), 4), ("What does not", (AGAINST,), 3), ("What is open", (OPEN, UNMEASURED), 3))
+IN_SHORT = (
+    ("What holds", (SUPPORTED,), 4),
+    ("What does not", (AGAINST,), 3),
+    ("What is open", (OPEN, UNMEASURED), 3),
+)
 """Headings of the summary, the verdicts below each, and how many claims it names."""
 NEW = (EXTERNAL, MEASURED, POOLED)
 """Sets with measurements that are not the study's own."""
@@ -127,16 +144,19 @@ def index_text(
     sets: Sequence[Mapping[str, Any]] = (),
     illustrated: bool = True,
 ) -> str:
-    """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its folder.
+    """The page's Markdown. pages: titles of other pages by name. page_of: a claim's page by its
+    folder.
 
-    command: what made the report, as one would type it.
-    sets: sets of evidence with their models and labs, as `pages.sources.counted` has them. illustrated: with the
-    pictures of `pictures_of`.
+    command: what made the report, as one would type it. sets: sets of evidence with their models
+    and labs, as `pages.sources.counted` has them. illustrated: with the pictures of
+    `pictures_of`.
     """
     grouped = by_group(entries)
     rows = {entry.id: _row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
-    by_heading = {study.report.heading: study for study in studies().values() if study.report.heading}
+    by_heading = {
+        study.report.heading: study for study in studies().values() if study.report.heading
+    }
     return text(
         "index.md",
         title=TITLE,
@@ -153,8 +173,12 @@ def index_text(
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
         short=in_short([[rows[entry.id] for entry in group] for group in grouped.values()]),
         command=Text(command),
-        tried=sum(bool(finding.criterion.worlds) for entry in entries for finding in entry.findings),
-        untried=sum(finding.criterion.worlds == 0 for entry in entries for finding in entry.findings),
+        tried=sum(
+            bool(finding.criterion.worlds) for entry in entries for finding in entry.findings
+        ),
+        untried=sum(
+            finding.criterion.worlds == 0 for entry in entries for finding in entry.findings
+        ),
         most_false=ALPHA,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=_matrix(entries),
@@ -170,9 +194,12 @@ def index_text(
 
 
 def pictures_of(entries: Sequence[Entry]) -> dict[str, bytes]:
-    """The small pictures of the index by file name; of a claim without an estimate to show there is none."""
+    """The small pictures of the index by file name; of a claim without an estimate to show there is
+    none."""
     estimates_of = {_picture(entry): on_scale(_findings(entry)) for entry in entries}
-    return {GAIN: gain_picture()} | {name: picture(estimates) for name, estimates in estimates_of.items() if estimates}
+    return {GAIN: gain_picture()} | {
+        name: picture(estimates) for name, estimates in estimates_of.items() if estimates
+    }
 
 
 def gain_picture() -> bytes:
@@ -181,9 +208,11 @@ def gain_picture() -> bytes:
 
 
 def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Headings of the summary with their rows: those of most labs, then models, from each group of claims in turn.
+    """Headings of the summary with their rows: those of most labs, then models, from each group of
+    claims in turn.
 
-    What is open is listed as the groups have it: of a study's claims the first are those that it rests on.
+    What is open is listed as the groups have it: of a study's claims the first are those that it
+    rests on.
     """
     in_order = list(chain.from_iterable(groups))
     chosen = {
@@ -224,16 +253,21 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
                 "inputs_sha": entry.inputs[number],
             }
             for name in ("published", "reproduced"):
-                row[name] = json.dumps(row[name], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+                row[name] = json.dumps(
+                    row[name], sort_keys=True, ensure_ascii=False, separators=(",", ":")
+                )
             rows.append([row[column] for column in columns])
     return store.validate(pd.DataFrame(rows, columns=columns), "findings")
 
 
 def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Entries by the study whose claims they are, in the order of the claims' ids; those of no study last."""
+    """Entries by the study whose claims they are, in the order of the claims' ids; those of no
+    study last."""
     titles = {study.letter: study.report.heading for study in studies().values() if study.letter}
     letters = sorted(titles)
-    groups = {titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters}
+    groups = {
+        titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters
+    }
     groups[FURTHER] = [entry for entry in entries if entry.id[:1] not in titles]
     return {title: group for title, group in groups.items() if group}
 
@@ -245,7 +279,9 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
     fits = (entry.posteriors[0] or {} for entry in entries if entry.posteriors)
     fitted = [fit for fit in fits if "passes" in fit]
-    apart = [fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])]
+    apart = [
+        fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])
+    ]
     return {
         "counts": [f"{counts[v]} {'came out ' if v == reached[0] else ''}as {v}" for v in reached],
         "tested": len(primary),
@@ -259,9 +295,13 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Of every set of evidence, for every claim in order, the sign of the first finding on it; empty where none is."""
+    """Of every set of evidence, for every claim in order, the sign of the first finding on it;
+    empty where none is."""
     signs = [
-        {finding.sample.evidence or OVERALL: SIGNS[finding.verdict] for finding in reversed(entry.findings)}
+        {
+            finding.sample.evidence or OVERALL: SIGNS[finding.verdict]
+            for finding in reversed(entry.findings)
+        }
         for entry in entries
     ]
     sets = [name for name in (*SETS, OVERALL) if any(name in signs_of for signs_of in signs)]
@@ -269,17 +309,32 @@ def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
 
 
 def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
-    """Claims whose first finding has another verdict on measurements that are not the study's own, with both."""
+    """Claims whose first finding has another verdict on measurements that are not the study's own,
+    with both."""
     rows = []
     for entry in entries:
-        by_set = {f.sample.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id}
+        by_set = {
+            f.sample.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id
+        }
         before = by_set.get(PUBLISHED, UNMEASURED)
-        after = {verdict: [n for n in NEW if by_set.get(n) == verdict] for verdict in VERDICTS if verdict != UNMEASURED}
+        after = {
+            verdict: [n for n in NEW if by_set.get(n) == verdict]
+            for verdict in VERDICTS
+            if verdict != UNMEASURED
+        }
         words = "; ".join(
-            f"{verdict} on {listed(sets)}" for verdict, sets in after.items() if sets and verdict != before
+            f"{verdict} on {listed(sets)}"
+            for verdict, sets in after.items()
+            if sets and verdict != before
         )
         if PUBLISHED in by_set and words:
-            rows.append({"link": link(entry.id, page_of.format(folder_of(entry.id))), "before": before, "after": words})
+            rows.append(
+                {
+                    "link": link(entry.id, page_of.format(folder_of(entry.id))),
+                    "before": before,
+                    "after": words,
+                }
+            )
     return rows
 
 
@@ -292,7 +347,8 @@ def _findings(entry: Entry) -> Sequence[Finding]:
 
 
 def _two(entry: Entry) -> dict[str, str]:
-    """The verdicts of a claim's first question on the study's own files and on all evidence, each on one line.
+    """The verdicts of a claim's first question on the study's own files and on all evidence, each
+    on one line.
 
     A verdict on neither, such as one on mathematics, stands in both.
     """
@@ -311,7 +367,8 @@ def _two(entry: Entry) -> dict[str, str]:
 
 def _row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _findings(entry)
-    primary, caption = next(iter(findings), None), "; ".join(estimate.words for estimate in on_scale(findings))
+    primary = next(iter(findings), None)
+    caption = "; ".join(estimate.words for estimate in on_scale(findings))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
     return {

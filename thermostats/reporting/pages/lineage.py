@@ -1,4 +1,5 @@
-"""The page of the tree of descent: every model with its gain as colour, what was checked, and what is not known."""
+"""The page of the tree of descent: every model with its gain as colour, what was checked, and what
+is not known."""
 
 from __future__ import annotations
 
@@ -19,18 +20,32 @@ from thermostats.tables.store import check_lineage
 from thermostats.tables.tree import Tree
 from thermostats.tables.tree_of_models import FAMILY, LAB
 
-GAIN, WORDS = "penultimate_gain", "penultimate gain"
+GAIN = "penultimate_gain"
+WORDS = "penultimate gain"
 LEAST = 4
 """Models from which on ancestors have an expected gain."""
 WIDE = 11.0
 """Inches, so that names of ancestors fit on their branches."""
 FACTS = ("parent", "tokens", "tokenizer", "corpus")
-SHOWN = ["model_id", "lab", "family", "parent", "kind", "tokens", "tokenizer", "corpus", "gain", "source"]
+SHOWN = [
+    "model_id",
+    "lab",
+    "family",
+    "parent",
+    "kind",
+    "tokens",
+    "tokenizer",
+    "corpus",
+    "gain",
+    "source",
+]
 
 
 def files(tables: Evidence) -> dict[str, bytes]:
-    """`lineage.md`, its figure, and its tables as CSV; of rows that are no tree the page says why."""
-    pooled, made = tables.named(POOLED), Files()
+    """`lineage.md`, its figure, and its tables as CSV; of rows that are no tree the page says
+    why."""
+    pooled = tables.named(POOLED)
+    made = Files()
     gains = model_rows(pooled, GAIN, incomparable=True)
     try:
         check_lineage(tables.table("models"), tables.table("lineage"))
@@ -40,14 +55,18 @@ def files(tables: Evidence) -> dict[str, bytes]:
         return made.contents
     rows = facts(pooled, gains)
     caption = (
-        f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, models tuned from them. "
-        "Models in the colour of their gain as measured, ancestors in that expected of them, orange below 1 and violet "
+        f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, "
+        f"models tuned from them. "
+        "Models in the colour of their gain as measured, ancestors in that expected of them, "
+        "orange below 1 and violet "
         "above."
     )
     page = text(
         "lineage.md",
         refusal="",
-        figure=made.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption) if len(gains) else "",
+        figure=made.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption)
+        if len(gains)
+        else "",
         kinds=made.table(kinds(tree), "Branches by kind", "branches.csv"),
         checks=checks(tree, rows),
         power=power(tree, gains),
@@ -60,7 +79,8 @@ def files(tables: Evidence) -> dict[str, bytes]:
 
 
 def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
-    """The tree with the gain of models as measured and of ancestors as descent lets one expect it."""
+    """The tree with the gain of models as measured and of ancestors as descent lets one expect
+    it."""
     y = gains["log_gain"].to_numpy(np.float64)
     values = dict(zip(gains["model_id"], y, strict=True))
     if len(gains) >= LEAST:
@@ -74,18 +94,22 @@ def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def power(tree: Tree, gains: pd.DataFrame) -> str:
-    """How often studies of this tree tell a share of descent from none, and the size that would be enough."""
+    """How often studies of this tree tell a share of descent from none, and the size that would be
+    enough."""
     models = list(gains["model_id"])
     if len(models) < LEAST:
         return ""
     labs = gains["heritage"].nunique()
     table = power_by_size(tree.covariance(models), 1, labs)
-    now, most = table.iloc[0], table.iloc[-1]
+    now = table.iloc[0]
+    most = table.iloc[-1]
     size = f"{most['models']:.0f} models of {most['clades']:.0f} labs"
     enough = size if most["power"] >= WANTED else "more than 1,000 models"
     return (
-        f"With this tree of {len(models)} models of {labs} labs a share of descent of {TOLD:g} is separated from none "
-        f"in {now['power']:.0%} of simulated studies (test at 5%, before shape and size are taken off); on trees of "
+        f"With this tree of {len(models)} models of {labs} labs a share of descent of {TOLD:g} is "
+        f"separated from none "
+        f"in {now['power']:.0%} of simulated studies (test at 5%, before shape and size are taken "
+        f"off); on trees of "
         f"this shape it takes {enough} to separate it in {WANTED:.0%}."
     )
 
@@ -95,7 +119,9 @@ def facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     stated = evidence.table("lineage").drop(columns=["heritage", "family"])
     models = gains[["model_id", "heritage", "family", "gain"]].rename(columns={"heritage": "lab"})
     years = evidence.table("models").drop_duplicates("model_id").set_index("model_id")["year"]
-    rows = models.merge(stated, on="model_id", how="left").sort_values(["lab", "family", "model_id"], ignore_index=True)
+    rows = models.merge(stated, on="model_id", how="left").sort_values(
+        ["lab", "family", "model_id"], ignore_index=True
+    )
     texts = ["parent", "kind", "tokenizer", "corpus", "source"]
     rows = rows.assign(**{name: rows[name].fillna("") for name in texts})
     return rows.assign(year=rows["model_id"].map(years), year_of_parent=rows["parent"].map(years))
@@ -103,7 +129,11 @@ def facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
 
 def kinds(tree: Tree) -> pd.DataFrame:
     """How many branches of each kind the tree has."""
-    counts = pd.Series([kind or "not stated" for kind in tree.kinds[1:]]).value_counts(sort=False).sort_index()
+    counts = (
+        pd.Series([kind or "not stated" for kind in tree.kinds[1:]])
+        .value_counts(sort=False)
+        .sort_index()
+    )
     return counts.rename_axis("kind").reset_index(name="branches")
 
 
@@ -113,7 +143,9 @@ def stated(rows: pd.DataFrame) -> pd.DataFrame:
     scratch = models["kind"] == "scratch"
     table = []
     for name in FACTS:
-        there = models[name].notna() & (models[name].astype(str) != "") | (scratch if name == "parent" else False)
+        there = models[name].notna() & (models[name].astype(str) != "") | (
+            scratch if name == "parent" else False
+        )
         values = models.loc[there, name].replace("", np.nan).dropna()
         table.append((name, int(there.sum()), len(models), values.nunique()))
     return pd.DataFrame(table, columns=["fact", "stated", "models", "different values"])
@@ -123,15 +155,20 @@ def checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
     """What was looked for, each with what was found; what is refused never reaches a page."""
     years = rows.dropna(subset=["year", "year_of_parent"])
     by_weights = int((rows["parent"] != "").sum())
-    flat = [name for name, length in zip(tree.names[1:], tree.lengths[1:], strict=True) if length == 0]
+    flat = [
+        name for name, length in zip(tree.names[1:], tree.lengths[1:], strict=True) if length == 0
+    ]
     lone = sum(kind == LAB and _children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
     alone = sum(kind == FAMILY and _children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
     return [
-        "one root, no circle, no orphan, shares of merged parents add up to 1: a table in which this fails is refused",
-        f"no child older than its parent: years of both are known for {len(years)} of {by_weights} parents by weights",
+        "one root, no circle, no orphan, shares of merged parents add up to 1: a table in which "
+        "this fails is refused",
+        f"no child older than its parent: years of both are known for {len(years)} of {by_weights} "
+        f"parents by weights",
         f"models with several parents: {', '.join(tree.merges) or 'none'}",
         f"branches of length 0: {', '.join(flat) or 'none'}",
-        f"labs with a single branch: {lone}; families with a single branch: {alone}. What such a model has of its lab "
+        f"labs with a single branch: {lone}; families with a single branch: {alone}. What such a "
+        f"model has of its lab "
         "or family and what it has of its own cannot be separated",
     ]
 

@@ -1,4 +1,5 @@
-"""The page of sources: sets of evidence counted, whose measurements there are, and how far sources differ."""
+"""The page of sources: sets of evidence counted, whose measurements there are, and how far sources
+differ."""
 
 from __future__ import annotations
 
@@ -34,29 +35,47 @@ FITTED = ("last_gain", "penultimate_gain")
 
 def files(tables: Evidence) -> dict[str, bytes]:
     """`sources.md`, and its tables as CSV."""
-    made, pooled = Files(), tables.named(POOLED)
-    published, runs = set(tables.table("sources")["file"]), pooled.table("runs")
-    features, layers = pooled.table("features"), pooled.table("layers")
+    made = Files()
+    pooled = tables.named(POOLED)
+    published = set(tables.table("sources")["file"])
+    runs = pooled.table("runs")
+    features = pooled.table("features")
+    layers = pooled.table("layers")
     gains = gain_pairs(features, published)
     lines = profile_pairs(profiles(layers, runs, published))
     measured = measurements(features, published)
     fits = fitted(measured)
-    pools = {gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain) for gain in fits}
+    pools = {
+        gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain)
+        for gain in fits
+    }
     page = text(
         "sources.md",
         sets=made.table(counted(tables), "Sets of evidence", "sets.csv"),
         apart=apart(),
         coincidence=coincidence(pooled, set(features["model_id"])),
-        others=made.table(instruments(runs, layers), "Other people's measurements", "instruments.csv"),
+        others=made.table(
+            instruments(runs, layers), "Other people's measurements", "instruments.csv"
+        ),
         left_out=[source for source in sources(tables.data) if source.left_out],
-        gains=made.table(gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"),
+        gains=made.table(
+            gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"
+        ),
         n_models=gains["model_id"].nunique(),
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
         fits=fits,
-        moved=[f"{percent(x, 2)} ({gain.replace('_', ' ')})" for gain, x in moved(fits, pools).items()],
-        spreads=made.table(spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"),
-        levels=made.table(levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"),
-        lines=made.table(lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"),
+        moved=[
+            f"{percent(x, 2)} ({gain.replace('_', ' ')})" for gain, x in moved(fits, pools).items()
+        ],
+        spreads=made.table(
+            spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"
+        ),
+        levels=made.table(
+            levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"
+        ),
+        lines=made.table(
+            lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"
+        ),
         machine=machine(),
     )
     made.add("sources.md", page.encode())
@@ -74,7 +93,8 @@ def fitted(rows: pd.DataFrame) -> dict[str, Fit]:
 
 
 def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Standard deviation of every kind of level in the log of a gain, with its interval, and the one by moments."""
+    """Standard deviation of every kind of level in the log of a gain, with its interval, and the
+    one by moments."""
     rows = []
     for gain, fit in fits.items():
         moments = {f"sd_{name}": variance**0.5 for name, variance in variances(pools[gain]).items()}
@@ -85,7 +105,8 @@ def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.Da
 
 
 def moved(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> dict[str, float]:
-    """By how much a model's gain moves at most, as a share of it, where fitted spreads weigh in place of moments."""
+    """By how much a model's gain moves at most, as a share of it, where fitted spreads weigh in
+    place of moments."""
     shares = {}
     for gain, fit in fits.items():
         medians = fit.summary()["median"]
@@ -105,16 +126,26 @@ def levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
 def counted(tables: Evidence) -> pd.DataFrame:
     """Sets of evidence with their models and labs: see `tables.between_sources.counts`."""
     both = {
-        name: pd.concat([tables.named(POOLED).table(name), tables.table(name, source=NURSERY)], ignore_index=True)
+        name: pd.concat(
+            [tables.named(POOLED).table(name), tables.table(name, source=NURSERY)],
+            ignore_index=True,
+        )
         for name in ("features", "runs")
     }
     return counts(both["features"], both["runs"], set(tables.table("sources")["file"]))
 
 
 def instruments(runs: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
-    """One row per external source, instrument and precision: models, positions of their gains, licence."""
-    positions = layers.groupby("run_id")["position"].agg(lambda external: ", ".join(sorted(set(external))))
+    """One row per external source, instrument and precision: models, positions of their gains,
+    licence."""
+    positions = layers.groupby("run_id")["position"].agg(
+        lambda external: ", ".join(sorted(set(external)))
+    )
     external = runs[runs["measure_version"] == EXTERNAL]
-    external = external.assign(position=external["run_id"].map(positions).fillna("weights or summaries"))
-    rows = external.groupby(["source", "instrument", "dtype", "position", "licence"])["model_id"].nunique()
+    external = external.assign(
+        position=external["run_id"].map(positions).fillna("weights or summaries")
+    )
+    rows = external.groupby(["source", "instrument", "dtype", "position", "licence"])[
+        "model_id"
+    ].nunique()
     return rows.rename("models").reset_index()

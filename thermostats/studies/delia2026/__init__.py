@@ -9,20 +9,26 @@ STUDY = Study(
     letter="C",
     report=InReport(
         heading="Claims of the study",
-        fixed="{% if changed %}changed after its test was first run{% else %}fixed before its test was run"
+        fixed="{% if changed %}changed after its test was first run{% else %}fixed before its test "
+        "was run"
         "{% endif %}; the study’s own figures were known"
-        "{% if fitted %}; the posterior’s part was added when the result of the test was known{% endif %}",
-        about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of the residual stream. "
-        "Each of its claims is recomputed here from the study’s own result files and judged by a rule. A claim’s page "
+        "{% if fitted %}; the posterior’s part was added when the result of the test was known{% "
+        "endif %}",
+        about="A 2026 preprint (D’Elia, doi:10.5281/zenodo.18165365) reports laws for the gain of "
+        "the residual stream. "
+        "Each of its claims is recomputed here from the study’s own result files and judged by a "
+        "rule. A claim’s page "
         "says when its rule was fixed and how it changed. The study’s own figures were known.",
-        credit="The study is D’Elia 2026, doi:10.5281/zenodo.18165365. Its figures are used under its licence; its "
+        credit="The study is D’Elia 2026, doi:10.5281/zenodo.18165365. Its figures are used under "
+        "its licence; its "
         "sentences are not used.",
     ),
     literature=Literature(
         published={
             "key": "delia2026thermodynamic",
             "author": "D'Elia, Davide",
-            "title": "Thermodynamic Constraints in Transformer Architectures: A Sheaf-Theoretic Perspective",
+            "title": "Thermodynamic Constraints in Transformer Architectures: A Sheaf-Theoretic "
+            "Perspective",
             "year": "2026",
             "doi": "10.5281/zenodo.18165365",
         },
@@ -44,15 +50,18 @@ STUDY = Study(
             },
             {
                 "key": "bodnar2022neural",
-                "author": "Bodnar, Cristian and Di Giovanni, Francesco and Chamberlain, Benjamin Paul and others",
-                "title": "Neural Sheaf Diffusion: A Topological Perspective on Heterophily and Oversmoothing in {GNNs}",
+                "author": "Bodnar, Cristian and Di Giovanni, Francesco and Chamberlain, Benjamin "
+                "Paul and others",
+                "title": "Neural Sheaf Diffusion: A Topological Perspective on Heterophily and "
+                "Oversmoothing in {GNNs}",
                 "howpublished": "Advances in Neural Information Processing Systems",
                 "year": "2022",
             },
             {
                 "key": "gardner2024transformers",
                 "author": "Gardner, R.",
-                "title": "Transformers are sheaves: a unified framework for attention via algebraic topology",
+                "title": "Transformers are sheaves: a unified framework for attention via "
+                "algebraic topology",
                 "year": "2024",
                 "note": "unpublished manuscript, as the study cites it",
             },

@@ -1,4 +1,5 @@
-"""The universes of questions about the study's models: rows that some universe reads, and options as data."""
+"""The universes of questions about the study's models: rows that some universe reads, and options
+as data."""
 
 from __future__ import annotations
 
@@ -30,7 +31,18 @@ from thermostats.plots.point_names import GROUND, name_ends, place_labels
 from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, gains
 from thermostats.tables.model_rows import model_rows
 
-FACTS = ["model_id", "heritage", "family", "comparable", "n_prompts", "lower", "upper", "gain", "log_gain", "rho"]
+FACTS = [
+    "model_id",
+    "heritage",
+    "family",
+    "comparable",
+    "n_prompts",
+    "lower",
+    "upper",
+    "gain",
+    "log_gain",
+    "rho",
+]
 SHAPE = ["n_layers", "n_heads", "d_head", "d_model", "n_params", "n_params_nonembedding"]
 COLUMNS = tuple(gain.column for gain in NAMED_GAINS)
 READ_GAIN = "penultimate_read_gain"
@@ -39,7 +51,8 @@ PROMPTS: Mapping[str, Option] = {
     "arithmetic mean": "prompts == 'arithmetic'",
     "geometric mean": "prompts == 'geometric'",
 }
-"""Aggregation over prompts; where mean and SD alone are published the geometric mean is m·exp(−(SD/m)²/2)."""
+"""Aggregation over prompts; where mean and SD alone are published the geometric mean is
+m·exp(−(SD/m)²/2)."""
 SETS: Mapping[str, Option] = {"the study's": "set == 'study'", "with other people's": ""}
 ERRORS: Mapping[str, Option] = {"log gain": "", "normal scores": normal_scores}
 
@@ -63,20 +76,30 @@ SHORT = {
 def every_universe(evidence: Evidence) -> pd.DataFrame:
     """Models of the study and of other people, each with gains averaged over prompts in both ways.
 
-    Columns besides those of `gains`: `set` (study, or external for models that the study lacks), `prompts`, `focal`,
-    `lab` and `clade`, heritage and family that no option changes, and the penultimate read gain by whichever source.
+    Columns besides those of `gains`: `set` (study, or external for models that the study lacks),
+    `prompts`, `focal`, `lab` and `clade`, heritage and family that no option changes, and the
+    penultimate read gain by whichever source.
     """
-    study, others = gains(evidence), model_rows(evidence.named(EXTERNAL), incomparable=True)
+    study = gains(evidence)
+    others = model_rows(evidence.named(EXTERNAL), incomparable=True)
     others = others[~others["model_id"].isin(study["model_id"])]
-    read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True).set_index("model_id")["gain"]
+    read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True).set_index("model_id")[
+        "gain"
+    ]
     frames = []
     for name, rows in (("study", study), ("external", others)):
-        facts = rows[[*FACTS, *SHAPE, *COLUMNS]].assign(set=name, lab=rows["heritage"], clade=rows["family"])
+        facts = rows[[*FACTS, *SHAPE, *COLUMNS]].assign(
+            set=name, lab=rows["heritage"], clade=rows["family"]
+        )
         facts["focal"] = facts["heritage"] == FOCAL
         facts[READ_GAIN] = facts["model_id"].map(read)
         frames.append(facts.assign(prompts="arithmetic"))
-        frames.append(facts.assign(prompts="geometric", **{c: rows[c] * geometric(rows, c) for c in COLUMNS}))
-    return pd.concat(frames, ignore_index=True).astype(dict.fromkeys((*COLUMNS, *SHAPE, READ_GAIN), float))
+        frames.append(
+            facts.assign(prompts="geometric", **{c: rows[c] * geometric(rows, c) for c in COLUMNS})
+        )
+    return pd.concat(frames, ignore_index=True).astype(
+        dict.fromkeys((*COLUMNS, *SHAPE, READ_GAIN), float)
+    )
 
 
 def of_means(evidence: Evidence) -> pd.DataFrame:
@@ -90,9 +113,14 @@ def of_the_study(evidence: Evidence) -> pd.DataFrame:
 
 
 def geometric(rows: pd.DataFrame, gain: str) -> pd.Series:
-    """Geometric over arithmetic mean over prompts; 1 where neither prompts nor their SD are known."""
+    """Geometric over arithmetic mean over prompts; 1 where neither prompts nor their SD are
+    known."""
     exact = rows[f"{gain}_geometric"] / rows[gain]
-    return exact.fillna(np.exp(-((rows[f"{gain}_sd"] / rows[gain]) ** 2) / 2)).fillna(1.0).astype(float)
+    return (
+        exact.fillna(np.exp(-((rows[f"{gain}_sd"] / rows[gain]) ** 2) / 2))
+        .fillna(1.0)
+        .astype(float)
+    )
 
 
 def labs_of_two(rows: pd.DataFrame) -> pd.DataFrame:
@@ -112,7 +140,8 @@ NONE = "0 * n_layers"
 """A column that is the same in all rows explains nothing and has no degree of freedom."""
 SHAPED = {"log_L": "log(n_layers / d_model)", "log_H": "log(rho)", "log_d_h": NONE, "log_m": NONE}
 PLAIN = {"log_L": "log(n_layers)", "log_H": "log(n_heads)", "log_d_h": "log(d_head)", "log_m": NONE}
-WEIGHTS, EVERY_WEIGHT = {"log_n": "log(n_params_nonembedding)"}, {"log_n": "log(n_params)"}
+WEIGHTS = {"log_n": "log(n_params_nonembedding)"}
+EVERY_WEIGHT = {"log_n": "log(n_params)"}
 CODING_OPTIONS: Mapping[str, Option] = {
     "L, H, d_h | weights": PLAIN | WEIGHTS,
     "L, H, d_h | all weights": PLAIN | EVERY_WEIGHT,
@@ -122,7 +151,11 @@ CODING_OPTIONS: Mapping[str, Option] = {
     "ρ | L, d": SHAPED | {"log_L": NONE, "log_n": "log(n_layers)", "log_m": "log(d_model)"},
 }
 """What counts as shape | as size."""
-CODED_BLOCKS = {"heritage": ["heritage"], "geometry": ["log_L", "log_H", "log_d_h"], "scale": ["log_n", "log_m"]}
+CODED_BLOCKS = {
+    "heritage": ["heritage"],
+    "geometry": ["log_L", "log_H", "log_d_h"],
+    "scale": ["log_n", "log_m"],
+}
 SHAPE_AND_SIZE = tuple(column for block in ("geometry", "scale") for column in CODED_BLOCKS[block])
 
 CAUSES: Choices = {
@@ -133,7 +166,8 @@ CAUSES: Choices = {
     "shape | size": CODING_OPTIONS,
     "outcome": ERRORS,
 }
-"""Without other people's models: a lab that one source alone measured cannot be separated from the source."""
+"""Without other people's models: a lab that one source alone measured cannot be separated from the
+source."""
 
 
 def deep_families(rows: pd.DataFrame) -> pd.DataFrame:
@@ -188,7 +222,8 @@ def over_the_bound(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def above_the_bound(rows: pd.DataFrame) -> pd.DataFrame:
-    """Gain, bound and relative error as the test of the bound reads them, of rows of `over_the_bound`.
+    """Gain, bound and relative error as the test of the bound reads them, of rows of
+    `over_the_bound`.
 
     The error over prompts is that of the penultimate gain, the one that was published.
     """
@@ -213,7 +248,9 @@ BOUND: Choices = {
 
 def sided(rows: pd.DataFrame) -> pd.DataFrame:
     """Which models dampen, and clearly so, as the test of signs reads them."""
-    value, low, high = np.exp(rows["outcome"]), rows["lower"] / rows["gain"], rows["upper"] / rows["gain"]
+    value = np.exp(rows["outcome"])
+    low = rows["lower"] / rows["gain"]
+    high = rows["upper"] / rows["gain"]
     clear = (value * high < 1) | (value * low > 1)
     return rows.assign(value=value, dampens=value < 1, clear=clear)
 
@@ -232,7 +269,9 @@ HIERARCHY: Choices = {
 def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:
     """Gain over ‖W_V‖₂/‖W_O‖₂, one point per model."""
     reference(axes, 1.0)
-    scatter_labelled(rows, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False)
+    scatter_labelled(
+        rows, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False
+    )
     log_axis(axes, "x")
     axes.set(xlabel=xlabel, ylabel="penultimate gain")
     if named:
@@ -254,13 +293,21 @@ def squared_norms(axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, l
     name_ends(axes, ends)
 
 
-def worst_residuals(axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float) -> None:
+def worst_residuals(
+    axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float
+) -> None:
     """Largest residual of every identity, a column of the table each."""
     worst = table[list(names)].max().clip(lower=np.finfo(float).eps / 100)
     axes.scatter(worst, range(len(worst)), s=48, zorder=3)
     axes.axvline(tolerance, color=MUTED, linestyle="--", linewidth=1)
-    axes.annotate("tolerance", (tolerance, 3.4), xytext=(4, 0), textcoords="offset points", color=MUTED)
-    axes.set(xscale="log", xlabel="largest relative residual against the dense operator", ylim=(3.6, -0.6))
+    axes.annotate(
+        "tolerance", (tolerance, 3.4), xytext=(4, 0), textcoords="offset points", color=MUTED
+    )
+    axes.set(
+        xscale="log",
+        xlabel="largest relative residual against the dense operator",
+        ylim=(3.6, -0.6),
+    )
     axes.set_yticks(range(len(worst)), list(names.values()))
 
 
@@ -271,7 +318,13 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
     for place, times in enumerate(slower):
         text = f"{number(times, 2)} ×"
-        axes.annotate(text, (times, place), xytext=(7, -3), textcoords="offset points", bbox={**GROUND, "alpha": 1})
+        axes.annotate(
+            text,
+            (times, place),
+            xytext=(7, -3),
+            textcoords="offset points",
+            bbox={**GROUND, "alpha": 1},
+        )
     reference(axes, 1.0, vertical=True)
     axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)
@@ -282,7 +335,12 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
 def traces_over_exact(axes: Axes, ways: Sequence[pd.Series]) -> None:
     """The study's traces over the exact one: of the first head, and of all heads."""
     for place, values in enumerate(ways):
-        axes.scatter(values, np.full(len(values), place) + np.linspace(-0.2, 0.2, len(values)), s=22, alpha=0.8)
+        axes.scatter(
+            values,
+            np.full(len(values), place) + np.linspace(-0.2, 0.2, len(values)),
+            s=22,
+            alpha=0.8,
+        )
     axes.axvline(1.0, color=MUTED, linestyle="--", linewidth=1)
     axes.set(xlabel="trace of the study over the exact trace, median of a model", ylim=(1.6, -0.6))
     log_axis(axes, "x")
@@ -293,9 +351,12 @@ def traces_by_file(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -> 
     """Mean traces of expanders (filled) and dampeners by file."""
     for (lab, expands), points in rows.groupby(["heritage", "by_label"]):
         color, marker = mark(str(lab))
-        x, y = points["multi_head"], points["source"].map(files)
+        x = points["multi_head"]
+        y = points["source"].map(files)
         face = color if expands else "white"
-        axes.scatter(x, y, s=60, facecolor=face, edgecolor=color, marker=marker, label=str(lab), zorder=3)
+        axes.scatter(
+            x, y, s=60, facecolor=face, edgecolor=color, marker=marker, label=str(lab), zorder=3
+        )
     axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
     axes.margins(x=0.15)
     log_axis(axes, "x")
@@ -310,10 +371,13 @@ def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) 
     places = {name: i for i, name in enumerate(names)}
     for (kind, words), marker in zip(kinds.items(), "os^", strict=True):
         part = rows[rows["kind"] == kind]
-        x, y = part["layer"] / part["n_layers"], part["model_id"].map(places)
+        x = part["layer"] / part["n_layers"]
+        y = part["model_id"].map(places)
         axes.scatter(x, y, marker=marker, s=40, label=words, zorder=3)
     models = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
-    axes.scatter(models["formula"] / models["n_layers"], range(len(names)), marker="|", s=260, color=INK)
+    axes.scatter(
+        models["formula"] / models["n_layers"], range(len(names)), marker="|", s=260, color=INK
+    )
     axes.plot([], [], linestyle="", marker="|", markersize=8, color=INK, label="formula")
     axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
     axes.set_yticks(range(len(names)), [short_name(name) for name in names])
@@ -321,12 +385,16 @@ def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) 
     legend_above(axes)
 
 
-def restriction_maps(axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y: str, model: str, ylabel: str) -> None:
+def restriction_maps(
+    axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y: str, model: str, ylabel: str
+) -> None:
     """A norm of the maps over layers, with L* by every definition."""
     axes.plot(curve["layer"], curve[y], marker="o", label=short_name(model))
     reference(axes, 1.0, text="1")
     for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
-        axes.axvline(row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}")
+        axes.axvline(
+            row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}"
+        )
     axes.set(xlabel="layer l", ylabel=ylabel)
     legend_above(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -334,10 +402,14 @@ def restriction_maps(axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y:
 
 
 def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
-    """Largest gain of an attention block and gain of the last MLP, one row a model in order of size."""
+    """Largest gain of an attention block and gain of the last MLP, one row a model in order of
+    size."""
     rows = last.sort_values("n_params")
     reference(axes, 1.0, vertical=True)
-    columns = {"largest_attention_gain": ("largest of attention", "o"), "gain_mlp": ("last MLP", "s")}
+    columns = {
+        "largest_attention_gain": ("largest of attention", "o"),
+        "gain_mlp": ("last MLP", "s"),
+    }
     for column, (label, marker) in columns.items():
         axes.scatter(rows[column], range(len(rows)), s=48, marker=marker, label=label, zorder=3)
     axes.set(xlabel="gain, output over normed input")
@@ -347,27 +419,44 @@ def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
 
 
 def gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float) -> None:
-    """Gain of the last MLP over parameters, the fitted exponent with its interval and the stated one."""
+    """Gain of the last MLP over parameters, the fitted exponent with its interval and the stated
+    one."""
     x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
-    axes.plot(x, law.prefactor * x**law.estimate, color="#0072B2", label=f"fit, exponent {law.estimate:.2f}")
+    axes.plot(
+        x,
+        law.prefactor * x**law.estimate,
+        color="#0072B2",
+        label=f"fit, exponent {law.estimate:.2f}",
+    )
     centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
     ends = [centre[1] * (x / centre[0]) ** slope for slope in (law.lower, law.upper)]
-    axes.fill_between(x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0)
-    axes.plot(x, centre[1] * (x / centre[0]) ** stated, color=MUTED, linestyle="--", label=f"exponent {stated:g}")
+    axes.fill_between(
+        x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0
+    )
+    axes.plot(
+        x,
+        centre[1] * (x / centre[0]) ** stated,
+        color=MUTED,
+        linestyle="--",
+        label=f"exponent {stated:g}",
+    )
     axes.set(xscale="log", yscale="log")
     scatter_labelled(last, axes, x="n_params", y="gain_mlp")
     axes.set(xlabel="parameters", ylabel="gain of the last MLP")
     log_axis(axes, "y")
 
 
-def net_amplification(rows: pd.DataFrame, xlabel: str, label: str = "model_id") -> Callable[[Axes], None]:
+def net_amplification(
+    rows: pd.DataFrame, xlabel: str, label: str = "model_id"
+) -> Callable[[Axes], None]:
     """Amplification by model, or one row a family."""
     options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
     return drawing(forest, rows, label=label, xlabel=xlabel, log="x", **options)
 
 
 def trace_by_norm(axes: Axes, table: pd.DataFrame, at: str) -> None:
-    """Mean trace over the norm of W_V, with the trace of model `at` scaled by the square of the norm."""
+    """Mean trace over the norm of W_V, with the trace of model `at` scaled by the square of the
+    norm."""
     axes.set(xscale="log", yscale="log")
     x = np.geomspace(table["W_V_frobenius"].min() * 0.7, table["W_V_frobenius"].max() * 1.4, 20)
     scaled = table.loc[at, "trace_over_W_V_squared"] * x**2

@@ -1,4 +1,5 @@
-"""The figures of the report: the study's eight redrawn from the tables, all of them as one, and their page."""
+"""The figures of the report: the study's eight redrawn from the tables, all of them as one, and
+their page."""
 
 from __future__ import annotations
 
@@ -39,7 +40,14 @@ from thermostats.plots.general import (
 )
 from thermostats.plots.svg import compact
 from thermostats.reporting.render import Files, slug
-from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, LAST_GAIN_FILES, PYTHIA, gains, one_run_each
+from thermostats.studies.delia2026.stated_facts import (
+    FOCAL,
+    HUNT,
+    LAST_GAIN_FILES,
+    PYTHIA,
+    gains,
+    one_run_each,
+)
 from thermostats.studies.delia2026.weights_of_claims import (
     LATE,
     MEANS,
@@ -77,18 +85,22 @@ class Figure:
     """Size in inches."""
 
     def caption(self, table: pd.DataFrame) -> str:
-        """What was estimated and what came out; the alt text too. For an empty table, that there is nothing to show."""
+        """What was estimated and what came out; the alt text too. For an empty table, that there is
+        nothing to show."""
         return EMPTY if table.empty else CAPTIONS.line(self.id, "caption", self.numbers(table))
 
 
 def svg(figure: Figure, table: pd.DataFrame) -> bytes:
-    """The figure as SVG: the same bytes whenever it is drawn from the same table, which has rows."""
+    """The figure as SVG: the same bytes whenever it is drawn from the same table, which has
+    rows."""
     stream = io.StringIO()
     with column_style():
         canvas = Canvas(figsize=(figure.width, figure.height))
         figure.draw(table, canvas.add_subplot())
         canvas.set_size_inches(figure.width, figure.height)
-        canvas.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title})
+        canvas.savefig(
+            stream, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title}
+        )
     lines = stream.getvalue().splitlines()
     return ("\n".join(line.rstrip() for line in lines) + "\n").encode()
 
@@ -102,8 +114,9 @@ def combine(figures: Sequence[Figure]) -> Figure:
         return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=[PANEL])
 
     def draw(rows: pd.DataFrame, axes: Axes) -> None:
-        place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
-        assert place is not None and isinstance(canvas, Canvas)  # noqa: S101 - `svg` makes them by add_subplot
+        place = axes.get_subplotspec()
+        canvas = axes.get_figure(root=True)
+        assert place is not None and isinstance(canvas, Canvas)  # noqa: S101
         axes.set_axis_off()
         panels = [part for part in figures if (rows[PANEL] == part.id).any()]
         grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
@@ -116,39 +129,64 @@ def combine(figures: Sequence[Figure]) -> Figure:
         for lab in sorted(rows["heritage"].dropna().unique()):
             lab_entry(axes, lab)
         labs = axes.get_legend_handles_labels()
-        legend = canvas.legend(*labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1)
+        legend = canvas.legend(
+            *labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1
+        )
         plain_text(legend.get_texts())
 
     def numbers(rows: pd.DataFrame) -> dict[str, Any]:
-        panels = [(part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()]
-        return {"panels": [(part.title, first_sentences(part.caption(table))) for part, table in panels]}
+        panels = [
+            (part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()
+        ]
+        return {
+            "panels": [(part.title, first_sentences(part.caption(table))) for part, table in panels]
+        }
 
     claims = tuple(dict.fromkeys(claim for part in figures for claim in part.claims))
-    return Figure("combined", "All figures", claims, table, draw, numbers, width=2.05 * COLUMN, height=11.0)
+    return Figure(
+        "combined", "All figures", claims, table, draw, numbers, width=2.05 * COLUMN, height=11.0
+    )
 
 
 def _rows_of(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
     of_panel = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
-    return of_panel.loc[:, of_panel.notna().any() | of_panel.columns.str.endswith(("_lower", "_upper"))].infer_objects()
+    return of_panel.loc[
+        :, of_panel.notna().any() | of_panel.columns.str.endswith(("_lower", "_upper"))
+    ].infer_objects()
 
 
 SEED = 1
 LEVEL = 0.95
 GAIN = "penultimate gain, $G_{L-1}$"
-GAIN_COLUMNS = ["model_id", "heritage", "n_layers", "n_params", "gain", "sd", "lower", "upper", "n_prompts", "source"]
-PENULTIMATE, LAST = "penultimate block", "last block"
+GAIN_COLUMNS = [
+    "model_id",
+    "heritage",
+    "n_layers",
+    "n_params",
+    "gain",
+    "sd",
+    "lower",
+    "upper",
+    "n_prompts",
+    "source",
+]
+PENULTIMATE = "penultimate block"
+LAST = "last block"
 
 
 def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     """One row per model of the named files: mean penultimate gain over prompts with its t interval.
 
-    Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of the 95% interval.
+    Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of
+    the 95% interval.
     """
     if tables.table("runs", source=[PYTHIA, HUNT]).empty:
         return pd.DataFrame(columns=GAIN_COLUMNS)
     rows = gains(tables)
     n = rows["n_prompts"]
-    rows["sd"] = (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt(n)
+    rows["sd"] = (
+        (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt(n)
+    )
     return rows.loc[rows["source"].isin(files), GAIN_COLUMNS].reset_index(drop=True)
 
 
@@ -166,7 +204,9 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> None:
     axes.vlines(table["n_layers"], table["lower"], table["upper"], color=color, linewidth=1.2)
     for falls, marker, words in ((True, "v", "below 1: dampens"), (False, "^", "above 1: expands")):
         rows = table[(table["gain"] < 1) == falls]
-        axes.scatter(rows["n_layers"], rows["gain"], color=color, marker=marker, s=26, label=words, **POINT)
+        axes.scatter(
+            rows["n_layers"], rows["gain"], color=color, marker=marker, s=26, label=words, **POINT
+        )
     axes.set(xlabel="layers, L", ylabel=GAIN)
     axes.margins(0.1)
     legend_above(axes)
@@ -174,17 +214,26 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> None:
 
 
 def draw_published_depth(table: pd.DataFrame, axes: Axes) -> None:
-    """What the study prints: means and standard deviations over prompts, with the bound 10^(1/L)."""
+    """What the study prints: means and standard deviations over prompts, with the bound
+    10^(1/L)."""
     color = _with_bound(table, axes)
-    axes.errorbar(table["n_layers"], table["stated_mean"], table["stated_sd"], fmt="o", markersize=4, color=color)
+    axes.errorbar(
+        table["n_layers"],
+        table["stated_mean"],
+        table["stated_sd"],
+        fmt="o",
+        markersize=4,
+        color=color,
+    )
     axes.set(xlabel="layers, L", ylabel="as printed: mean ± SD over prompts")
     axes.margins(0.1)
 
 
 def draw_beside(table: pd.DataFrame, axes: Axes) -> None:
     """Figure 1 from the figures that the study prints, with ours next to it on the same scale."""
-    place, canvas = axes.get_subplotspec(), axes.get_figure(root=True)
-    assert place is not None and canvas is not None  # noqa: S101 - `svg` makes them by add_subplot
+    place = axes.get_subplotspec()
+    canvas = axes.get_figure(root=True)
+    assert place is not None and canvas is not None  # noqa: S101
     axes.set_axis_off()
     grid = place.subgridspec(1, 2)
     left = canvas.add_subplot(grid[0])
@@ -217,21 +266,33 @@ def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
     """
     groups = rows.groupby("heritage")["gain"]
     labs = groups.agg(lab_mean="mean", sd="std", n_lab="size").astype(float)
-    half = stats.t.ppf((1 + LEVEL) / 2, labs["n_lab"].clip(lower=2) - 1) * labs["sd"] / np.sqrt(labs["n_lab"])
-    labs = labs.assign(lab_lower=labs["lab_mean"] - half, lab_upper=labs["lab_mean"] + half).drop(columns="sd")
+    half = (
+        stats.t.ppf((1 + LEVEL) / 2, labs["n_lab"].clip(lower=2) - 1)
+        * labs["sd"]
+        / np.sqrt(labs["n_lab"])
+    )
+    labs = labs.assign(lab_lower=labs["lab_mean"] - half, lab_upper=labs["lab_mean"] + half).drop(
+        columns="sd"
+    )
     return rows.join(labs, on="heritage").sort_values(["lab_mean", "gain"], ignore_index=True)
 
 
 def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
-    """One row per model, labs in the order of their means; the bar and band behind a lab's rows are its mean."""
+    """One row per model, labs in the order of their means; the bar and band behind a lab's rows are
+    its mean."""
     reference(axes, 1.0, vertical=True)
     for lab, rows in table.groupby("heritage", sort=False):
         at, (color, marker) = rows.index.to_numpy(), mark(str(lab))
-        top, bottom = at.min() - 0.42, at.max() + 0.42
+        top = at.min() - 0.42
+        bottom = at.max() + 0.42
         first = rows.iloc[0]
         if first["n_lab"] > 1:
-            axes.fill_betweenx([top, bottom], first["lab_lower"], first["lab_upper"], color=color, alpha=0.13, lw=0)
-        axes.plot([first["lab_mean"]] * 2, [top, bottom], color=color, linewidth=1.4, alpha=0.75, zorder=1)
+            axes.fill_betweenx(
+                [top, bottom], first["lab_lower"], first["lab_upper"], color=color, alpha=0.13, lw=0
+            )
+        axes.plot(
+            [first["lab_mean"]] * 2, [top, bottom], color=color, linewidth=1.4, alpha=0.75, zorder=1
+        )
         axes.hlines(at, rows["lower"], rows["upper"], color=color, linewidth=1.0)
         axes.scatter(rows["gain"], at, color=color, marker=marker, s=20, label=str(lab), **POINT)
     name_rows(axes, [short_name(name) for name in table["model_id"]])
@@ -242,24 +303,39 @@ def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
 def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
     """Means of the labs with their intervals, and how many models of each dampen."""
     below = table[table["gain"] < 1].groupby("heritage", sort=False).size()
-    dampen = ", ".join(f"{count} of {int((table['heritage'] == lab).sum())} of {lab}" for lab, count in below.items())
+    dampen = ", ".join(
+        f"{count} of {int((table['heritage'] == lab).sum())} of {lab}"
+        for lab, count in below.items()
+    )
     labs = list(table.drop_duplicates("heritage").itertuples())
     return {"n": len(table), "prompts": _prompts(table), "labs": labs, "dampen": dampen}
 
 
 def draw_size(table: pd.DataFrame, axes: Axes) -> None:
-    """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick: the 95% interval."""
+    """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick:
+    the 95% interval."""
     reference(axes, 1.0)
     color, marker = mark(str(table["heritage"].iloc[0]))
     x = table["n_params"].astype(float)
-    low, high = table["gain"] - table["sd"], table["gain"] + table["sd"]
+    low = table["gain"] - table["sd"]
+    high = table["gain"] + table["sd"]
     axes.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.8, label="± 1 SD over prompts")
-    axes.vlines(x, table["lower"], table["upper"], color=color, linewidth=2.6, alpha=0.55, label="95% interval")
+    axes.vlines(
+        x,
+        table["lower"],
+        table["upper"],
+        color=color,
+        linewidth=2.6,
+        alpha=0.55,
+        label="95% interval",
+    )
     axes.scatter(x, table["gain"], color=color, marker=marker, s=22, **POINT)
     axes.set(xlabel="parameters", ylabel=GAIN)
     axes.margins(0.12)
     log_axis(axes, "x")
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M")
+    axes.xaxis.set_major_formatter(
+        lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M"
+    )
     legend_above(axes)
     name_points(axes, x, table["gain"], table["model_id"])
 
@@ -268,11 +344,18 @@ def numbers_size(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and log size, and the models at the ends."""
     ordered = table.sort_values("gain")
     r = correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
-    return {"n": len(table), "prompts": _prompts(table), "r": r, "low": ordered.iloc[0], "high": ordered.iloc[-1]}
+    return {
+        "n": len(table),
+        "prompts": _prompts(table),
+        "r": r,
+        "low": ordered.iloc[0],
+        "high": ordered.iloc[-1],
+    }
 
 
 def by_prompt(tables: Evidence) -> pd.DataFrame:
-    """Gain of every model and prompt that a file gives: columns model_id, heritage, prompt_id, gain, block."""
+    """Gain of every model and prompt that a file gives: columns model_id, heritage, prompt_id,
+    gain, block."""
     columns = ["model_id", "heritage", "prompt_id", "gain", "block"]
     before = gain_by_prompt(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)
     last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)).assign(block=LAST)
@@ -281,24 +364,48 @@ def by_prompt(tables: Evidence) -> pd.DataFrame:
 
 
 def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
-    """One row per model and definition: every prompt a dot, the large mark the mean, the bar one standard deviation."""
+    """One row per model and definition: every prompt a dot, the large mark the mean, the bar one
+    standard deviation."""
     reference(axes, 1.0, vertical=True)
     spread = spreads(table)
     rng = np.random.default_rng(0)
     for position, row in enumerate(spread.itertuples()):
-        values = table.loc[(table["model_id"] == row.model_id) & (table["block"] == row.block), "gain"]
+        values = table.loc[
+            (table["model_id"] == row.model_id) & (table["block"] == row.block), "gain"
+        ]
         color, marker = mark(str(row.heritage))
         jitter = rng.uniform(-0.3, 0.3, len(values))
         axes.scatter(values, position + jitter, color=color, s=5, alpha=0.4, linewidth=0, zorder=2)
-        axes.hlines(position, row.mean - row.sd, row.mean + row.sd, color=INK, linewidth=0.9, zorder=3)
-        axes.scatter(row.mean, position, color=color, marker=marker, s=22, edgecolor=INK, linewidth=0.6, zorder=4)
+        axes.hlines(
+            position, row.mean - row.sd, row.mean + row.sd, color=INK, linewidth=0.9, zorder=3
+        )
+        axes.scatter(
+            row.mean,
+            position,
+            color=color,
+            marker=marker,
+            s=22,
+            edgecolor=INK,
+            linewidth=0.6,
+            zorder=4,
+        )
     for lab in dict.fromkeys(spread["heritage"]):
         lab_entry(axes, str(lab))
     name_rows(axes, [short_name(name) for name in spread["model_id"]])
     for block, rows in spread.groupby("block", sort=False):
-        at, coordinates = (0.985, rows.index.min() - 0.45), ("axes fraction", "data")
+        at = (0.985, rows.index.min() - 0.45)
+        coordinates = ("axes fraction", "data")
         box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
-        axes.annotate(block, at, xycoords=coordinates, ha="right", va="top", fontsize=6.5, color=MUTED, bbox=box)
+        axes.annotate(
+            block,
+            at,
+            xycoords=coordinates,
+            ha="right",
+            va="top",
+            fontsize=6.5,
+            color=MUTED,
+            bbox=box,
+        )
         if rows.index.min():
             axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
     axes.set_xlabel("residual gain, one dot per prompt")
@@ -311,8 +418,12 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
 def spreads(table: pd.DataFrame) -> pd.DataFrame:
     """Mean, standard deviation, number of prompts and of those below 1, by definition and model."""
     groups = table.assign(below=table["gain"] < 1).groupby(["block", "heritage", "model_id"])
-    out = groups.agg(mean=("gain", "mean"), sd=("gain", "std"), n=("gain", "size"), below=("below", "sum"))
-    return out.reset_index().sort_values(["block", "mean"], ascending=[False, True], ignore_index=True)
+    out = groups.agg(
+        mean=("gain", "mean"), sd=("gain", "std"), n=("gain", "size"), below=("below", "sum")
+    )
+    return out.reset_index().sort_values(
+        ["block", "mean"], ascending=[False, True], ignore_index=True
+    )
 
 
 def numbers_prompts(table: pd.DataFrame) -> dict[str, Any]:
@@ -337,15 +448,24 @@ def pythia(tables: Evidence) -> pd.DataFrame:
 
 
 def with_stated(tables: Evidence) -> pd.DataFrame:
-    """`pythia` with the mean and the standard deviation that the study prints: columns stated_mean, stated_sd."""
-    rows, statements = pythia(tables), tables.table("statements", source=PYTHIA)
-    for column, pointer in (("stated_mean", "residual_gain_mean"), ("stated_sd", "residual_gain_std")):
-        values = statements[statements["pointer"].str.endswith(f"/{pointer}")].drop_duplicates("model_id")
+    """`pythia` with the mean and the standard deviation that the study prints: columns stated_mean,
+    stated_sd."""
+    rows = pythia(tables)
+    statements = tables.table("statements", source=PYTHIA)
+    for column, pointer in (
+        ("stated_mean", "residual_gain_mean"),
+        ("stated_sd", "residual_gain_std"),
+    ):
+        values = statements[statements["pointer"].str.endswith(f"/{pointer}")].drop_duplicates(
+            "model_id"
+        )
         rows[column] = rows["model_id"].map(values.set_index("model_id")["value"]).astype(float)
     return rows
 
 
-DEPTH = Figure("figure-1", "Gain over depth, Pythia family", ("C01", "C02"), pythia, draw_depth, numbers_depth)
+DEPTH = Figure(
+    "figure-1", "Gain over depth, Pythia family", ("C01", "C02"), pythia, draw_depth, numbers_depth
+)
 BESIDE = Figure(
     "figure-1",
     DEPTH.title + ": the study’s and ours",
@@ -356,36 +476,56 @@ BESIDE = Figure(
     width=2.05 * COLUMN,
     height=3.2,
 )
-LABS = Figure("figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, numbers_labs, height=4.0)
-SIZE = Figure("figure-6", "Gain over size, Pythia family", ("C04", "C10"), pythia, draw_size, numbers_size)
-PROMPTS = Figure("figure-7", "Gain by prompt", ("C14", "C12"), by_prompt, draw_prompts, numbers_prompts, height=4.2)
+LABS = Figure(
+    "figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, numbers_labs, height=4.0
+)
+SIZE = Figure(
+    "figure-6", "Gain over size, Pythia family", ("C04", "C10"), pythia, draw_size, numbers_size
+)
+PROMPTS = Figure(
+    "figure-7",
+    "Gain by prompt",
+    ("C14", "C12"),
+    by_prompt,
+    draw_prompts,
+    numbers_prompts,
+    height=4.2,
+)
 
 
 SPECTRA_SEED = 3
-W_V, THIRD = "W_V", "published third"
+W_V = "W_V"
+THIRD = "published third"
 CUTS = dict(zip(MEANS, (W_V, THIRD), strict=True))
 CUT = (
-    "Open marks: norms of the third of the fused weights that the study took for W_V, which is not W_V in these models"
+    "Open marks: norms of the third of the fused weights that the study took for W_V, which is not "
+    "W_V in these models"
 )
 
 
 def means(tables: Evidence) -> pd.DataFrame:
     """Mean spectral norm of W_V and W_O over layers, one row per model and source.
 
-    Columns model_id, heritage, cut, source, and wv, wv_lower, wv_upper, wo, wo_lower, wo_upper; the ends are the
-    smallest and largest layer and missing where only the mean was published.
+    Columns model_id, heritage, cut, source, and wv, wv_lower, wv_upper, wo, wo_lower, wo_upper; the
+    ends are the smallest and largest layer and missing where only the mean was published.
     """
     summaries = tables.table("summaries", source=SUMMARY, estimand=[*MEANS, W_O])
     published = summaries.assign(of=np.where(summaries["estimand"] == W_O, "wo", "wv"))
-    wide = published.pivot(index=["model_id", "heritage"], columns="of", values="value").reset_index()
+    wide = published.pivot(
+        index=["model_id", "heritage"], columns="of", values="value"
+    ).reset_index()
     cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(CUTS)
     parts = [wide.assign(cut=wide["model_id"].map(cuts), source="published")] if len(wide) else []
     measured = weights_by_layer(tables)
     if not measured.empty:
-        each = measured.groupby(["model_id", "heritage", "matrix"])["value"].agg(["mean", "min", "max"]).unstack()
+        each = (
+            measured.groupby(["model_id", "heritage", "matrix"])["value"]
+            .agg(["mean", "min", "max"])
+            .unstack()
+        )
+        suffixes = {"mean": "", "min": "_lower", "max": "_upper"}
         each.columns = [
-            f"{matrix.replace('_', '').lower()}{ {'mean': '', 'min': '_lower', 'max': '_upper'}[end] }"
-            for end, matrix in each.columns
+            matrix.replace("_", "").lower() + suffixes[end] for end, matrix in each.columns
         ]
         parts.append(each.reset_index().assign(cut=W_V, source="measured"))
     columns = ["model_id", "heritage", "cut", "source"]
@@ -393,7 +533,9 @@ def means(tables: Evidence) -> pd.DataFrame:
     both = pd.concat(parts) if parts else pd.DataFrame(columns=columns)
     both = both.reindex(columns=columns).dropna(subset=["wv", "wo"])
     numeric = columns[4:]
-    return both.astype(dict.fromkeys(numeric, float)).sort_values(["source", "model_id"], ignore_index=True)
+    return both.astype(dict.fromkeys(numeric, float)).sort_values(
+        ["source", "model_id"], ignore_index=True
+    )
 
 
 def draw_means(table: pd.DataFrame, axes: Axes) -> None:
@@ -406,7 +548,15 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> None:
         axes.vlines(rows["wv"], rows["wo_lower"], rows["wo_upper"], color=color, linewidth=0.8)
         for cut, part in rows.groupby("cut"):
             face = color if cut == W_V else "none"
-            axes.scatter(part["wv"], part["wo"], facecolor=face, edgecolor=color, marker=marker, s=26, zorder=3)
+            axes.scatter(
+                part["wv"],
+                part["wo"],
+                facecolor=face,
+                edgecolor=color,
+                marker=marker,
+                s=26,
+                zorder=3,
+            )
         lab_entry(axes, str(lab))
     axes.set(xlabel=r"mean $\|W_V\|_2$ over layers", ylabel=r"mean $\|W_O\|_2$ over layers")
     axes.margins(0.12)
@@ -417,7 +567,8 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> None:
 
 
 def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
-    """How far apart the labs' W_V norms lie, and on how many models of the right matrix that rests."""
+    """How far apart the labs' W_V norms lie, and on how many models of the right matrix that
+    rests."""
     right = table[table["cut"] == W_V]
     return {
         "n": len(table),
@@ -425,13 +576,16 @@ def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
         "by_layer": table["wv_lower"].notna().any(),
         "right": _listed(right) or "none",
         "ratio": right["wv"] / right["wo"],
-        "r": correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED) if len(table) > 3 else None,
+        "r": correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED)
+        if len(table) > 3
+        else None,
         "cut": _cut(table),
     }
 
 
 def over_depth(tables: Evidence) -> pd.DataFrame:
-    """‖W_V‖₂ by model and layer; for a model of which only the mean was published one row without a layer.
+    """‖W_V‖₂ by model and layer; for a model of which only the mean was published one row without a
+    layer.
 
     Columns model_id, heritage, cut, layer, value, depth = l/L.
     """
@@ -439,14 +593,17 @@ def over_depth(tables: Evidence) -> pd.DataFrame:
     means = tables.table("summaries", source=SUMMARY, estimand=list(MEANS)).dropna(subset="value")
     means = means[~means["model_id"].isin(layers["model_id"])].drop_duplicates("model_id")
     means = means.assign(layer=np.nan, depth=np.nan, right=means["estimand"] == MEANS[0])
-    both = pd.concat([part[layers.columns] for part in (layers, means) if not part.empty] or [layers])
+    both = pd.concat(
+        [part[layers.columns] for part in (layers, means) if not part.empty] or [layers]
+    )
     both["cut"] = np.where(both["right"].astype(bool), W_V, THIRD)
     both = both[["model_id", "heritage", "cut", "layer", "value", "depth"]].astype({"value": float})
     return both.sort_values(["model_id", "layer"], ignore_index=True)
 
 
 def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
-    """‖W_V‖₂ to a power over relative depth; models of which only the mean is known are dashed lines across."""
+    """‖W_V‖₂ to a power over relative depth; models of which only the mean is known are dashed
+    lines across."""
     ends: list[tuple[float, float, str]] = []
     for lab, rows in table.groupby("heritage", sort=True):
         color, marker = mark(str(lab))
@@ -457,11 +614,15 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
                 ends.append((1.0, float(value.iloc[0]), str(model)))
                 continue
             face = color if (line["cut"] == W_V).all() else "white"
-            axes.plot(line["depth"], value, color=color, marker=marker, markersize=3, markerfacecolor=face)
+            axes.plot(
+                line["depth"], value, color=color, marker=marker, markersize=3, markerfacecolor=face
+            )
             ends.append((float(line["depth"].iloc[-1]), float(value.iloc[-1]), str(model)))
         lab_entry(axes, str(lab), markersize=4, linestyle="-")
     label = r"$\|W_V\|_2^2$" if power == 2 else r"$\|W_V\|_2$"
-    axes.set(xlabel="relative depth, l / L (dashed: mean over layers)", ylabel=label, xlim=(-0.02, 1.4))
+    axes.set(
+        xlabel="relative depth, l / L (dashed: mean over layers)", ylabel=label, xlim=(-0.02, 1.4)
+    )
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     log_axis(axes, "y")
     legend_above(axes)
@@ -472,7 +633,11 @@ def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Which models have norms by layer, and how these run."""
     by_model = table[table["layer"].notna()].groupby("model_id")["value"]
     by_name = [(short_name(str(model)), values) for model, values in by_model]
-    return {"known": by_name, "rest": _listed(table[table["layer"].isna()]) or "none", "cut": _cut(table)}
+    return {
+        "known": by_name,
+        "rest": _listed(table[table["layer"].isna()]) or "none",
+        "cut": _cut(table),
+    }
 
 
 def draw_squared(table: pd.DataFrame, axes: Axes) -> None:
@@ -493,7 +658,11 @@ def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:
     return {
         "focal": FOCAL,
         "models": ", ".join(short_name(str(name)) for name in focal.index),
-        "ratios": [f"to the {words} {_range(focal, v)}" for words, v in others.items() if len(focal) and len(v)],
+        "ratios": [
+            f"to the {words} {_range(focal, v)}"
+            for words, v in others.items()
+            if len(focal) and len(v)
+        ],
         "cut": _cut(table),
     }
 
@@ -514,28 +683,62 @@ def _cut(table: pd.DataFrame) -> str:
 
 OVER_DEPTH = "Spectral norm of W_V over depth"
 SPECTRA = Figure(
-    "figure-3", "Spectral norms of W_V and W_O", ("C05", "C19"), means, draw_means, numbers_means, height=3.1
+    "figure-3",
+    "Spectral norms of W_V and W_O",
+    ("C05", "C19"),
+    means,
+    draw_means,
+    numbers_means,
+    height=3.1,
 )
-LAYERS = Figure("figure-4", OVER_DEPTH, ("C05", "C06"), over_depth, draw_over_depth, numbers_over_depth, height=3.1)
-SQUARED = Figure("figure-8", "Trace proxy over depth", ("C06",), over_depth, draw_squared, numbers_squared, height=3.1)
+LAYERS = Figure(
+    "figure-4",
+    OVER_DEPTH,
+    ("C05", "C06"),
+    over_depth,
+    draw_over_depth,
+    numbers_over_depth,
+    height=3.1,
+)
+SQUARED = Figure(
+    "figure-8",
+    "Trace proxy over depth",
+    ("C06",),
+    over_depth,
+    draw_squared,
+    numbers_squared,
+    height=3.1,
+)
 
 
 JUDGED = ("figure", "max_abs_gradient", "first_sign_change")
-TRANSITION_COLUMNS = ["model_id", "heritage", "n_layers", "found", "lower", "upper", "formula", "half", "n_definitions"]
+TRANSITION_COLUMNS = [
+    "model_id",
+    "heritage",
+    "n_layers",
+    "found",
+    "lower",
+    "upper",
+    "formula",
+    "half",
+    "n_definitions",
+]
 
 
 def transitions(tables: Evidence) -> pd.DataFrame:
     """One row per model of the preprint's figure 5, layers as the study counts them.
 
-    Columns `COLUMNS`: found (read off the figure), the smallest and largest L* over the published definitions and
-    prompts (lower, upper), L(a + bL + c/H) (formula) and L/2 (half).
+    Columns `COLUMNS`: found (read off the figure), the smallest and largest L* over the published
+    definitions and prompts (lower, upper), L(a + bL + c/H) (formula) and L/2 (half).
     """
     rows = published(tables)
     figure = rows[rows["kind"] == "figure"]
     if figure.empty:
         return pd.DataFrame(columns=TRANSITION_COLUMNS)
     judged = rows[rows["kind"].isin(JUDGED)].groupby("model_id")
-    spread = judged.agg(lower=("layer", "min"), upper=("layer", "max"), n_definitions=("kind", "nunique"))
+    spread = judged.agg(
+        lower=("layer", "min"), upper=("layer", "max"), n_definitions=("kind", "nunique")
+    )
     predicted = with_predictions(figure[["model_id", "layer"]], tables)
     out = (
         predicted.rename(columns={"layer": "found"})
@@ -546,17 +749,31 @@ def transitions(tables: Evidence) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, axes: Axes) -> None:
-    """One row per model: L*/L found, its spread over definitions, the formula (upright bar) and L/2 (dashed)."""
+    """One row per model: L*/L found, its spread over definitions, the formula (upright bar) and L/2
+    (dashed)."""
     reference(axes, 0.5, vertical=True)
     L = table["n_layers"]
     axes.hlines(table.index, table["lower"] / L, table["upper"] / L, color=MUTED, linewidth=0.9)
     for lab, rows in table.groupby("heritage", sort=True):
         color, marker = mark(str(lab))
         axes.scatter(
-            rows["found"] / L[rows.index], rows.index, color=color, marker=marker, s=28, label=str(lab), **POINT
+            rows["found"] / L[rows.index],
+            rows.index,
+            color=color,
+            marker=marker,
+            s=28,
+            label=str(lab),
+            **POINT,
         )
     axes.scatter(
-        table["formula"] / L, table.index, marker="|", s=130, color=INK, linewidth=1.6, label="formula", zorder=4
+        table["formula"] / L,
+        table.index,
+        marker="|",
+        s=130,
+        color=INK,
+        linewidth=1.6,
+        label="formula",
+        zorder=4,
     )
     name_rows(axes, [short_name(name) for name in table["model_id"]])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(0, 1))
@@ -565,7 +782,10 @@ def draw(table: pd.DataFrame, axes: Axes) -> None:
 
 def numbers(table: pd.DataFrame) -> dict[str, Any]:
     """Errors of depth of the formula and of L/2, and how far the definitions of L* lie apart."""
-    formula, half = (100 * (table[name] - table["found"]).abs() / table["n_layers"] for name in ("formula", "half"))
+    formula, half = (
+        100 * (table[name] - table["found"]).abs() / table["n_layers"]
+        for name in ("formula", "half")
+    )
     return {
         "n": len(table),
         "n_labs": table["heritage"].nunique(),
@@ -573,12 +793,20 @@ def numbers(table: pd.DataFrame) -> dict[str, Any]:
         "half": half.mean(),
         "nearer": int((formula < half).sum()),
         "spread": (100 * (table["upper"] - table["lower"]) / table["n_layers"]).median(),
-        "inside": int(((table["formula"] >= table["lower"]) & (table["formula"] <= table["upper"])).sum()),
+        "inside": int(
+            ((table["formula"] >= table["lower"]) & (table["formula"] <= table["upper"])).sum()
+        ),
     }
 
 
 TRANSITION = Figure(
-    "figure-5", "Transition layer, predicted and found", ("C09",), transitions, draw, numbers, height=2.3
+    "figure-5",
+    "Transition layer, predicted and found",
+    ("C09",),
+    transitions,
+    draw,
+    numbers,
+    height=2.3,
 )
 
 
@@ -588,8 +816,10 @@ COMBINED = combine(SINGLE)
 FIGURES: tuple[Figure, ...] = (BESIDE, *SINGLE[1:], COMBINED)
 
 INTRODUCTION = (
-    "These are the preprint’s figures, redrawn from the tables. They show uncertainty where the tables hold it, name "
-    "the models, and give each lab one colour and shape throughout. Captions say what was estimated; their numbers are "
+    "These are the preprint’s figures, redrawn from the tables. They show uncertainty where the "
+    "tables hold it, name "
+    "the models, and give each lab one colour and shape throughout. Captions say what was "
+    "estimated; their numbers are "
     "computed from the rows drawn."
 )
 

@@ -38,7 +38,8 @@ from thermostats.tables.model_rows import gain_by_prompt
 from thermostats.tables.reading import of_last_revision
 
 OFFSET = 1e-10
-"""The study adds it to a gain before taking the logarithm; the published products have it in every factor."""
+"""The study adds it to a gain before taking the logarithm; the published products have it in every
+factor."""
 BELOW = "models clearly below 1"
 INTERVAL = "Clopper–Pearson exact interval of the share of families, 95%"
 BY_MODEL = {
@@ -49,97 +50,152 @@ BY_MODEL = {
 
 
 def amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
-    """One row per model: n_L/n_1 over prompts where measured, else n_(L-1)/n_1 of the mean gains, at the last token."""
+    """One row per model: n_L/n_1 over prompts where measured, else n_(L-1)/n_1 of the mean gains,
+    at the last token."""
     rows = one_run_each(gain_by_prompt(tables, "total_amplification", *LAST_GAIN_FILES))
-    key, models = ["model_id", "heritage", "family"], []
+    key = ["model_id", "heritage", "family"]
+    models = []
     for (model, heritage, family), r in rows.groupby(key):
         d = one_sample(r["value"], against=1, log=True, seed=seed)
-        models.append((model, heritage, family, "n_L/n_1", d.ratio, d.ratio_lower, d.ratio_upper, True))
+        models.append(
+            (model, heritage, family, "n_L/n_1", d.ratio, d.ratio_lower, d.ratio_upper, True)
+        )
     columns = [*key, "what", "amplification", "lower", "upper", "comparable"]
-    measured, others = pd.DataFrame(models, columns=columns), gains(tables)
-    others = others[~others["model_id"].isin(measured["model_id"]) & others["total_to_penultimate"].notna()]
-    rest = others[[*key, "comparable"]].assign(what="n_(L-1)/n_1", amplification=others["total_to_penultimate"])
+    measured = pd.DataFrame(models, columns=columns)
+    others = gains(tables)
+    others = others[
+        ~others["model_id"].isin(measured["model_id"]) & others["total_to_penultimate"].notna()
+    ]
+    rest = others[[*key, "comparable"]].assign(
+        what="n_(L-1)/n_1", amplification=others["total_to_penultimate"]
+    )
     both = pd.concat([measured, rest], ignore_index=True)
-    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"].astype(float)
+    depth = (
+        tables.table("models")
+        .drop_duplicates("model_id")
+        .set_index("model_id")["n_layers"]
+        .astype(float)
+    )
     both["over_root_of_L"] = both["amplification"] / np.sqrt(both["model_id"].map(depth))
     return both.sort_values("amplification", ascending=False, ignore_index=True)
 
 
 def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
-    """Families all of whose models lie above 1, and the exact interval of their share; a rule reads models by `name`.
+    """Families all of whose models lie above 1, and the exact interval of their share; a rule reads
+    models by `name`.
 
     rows: one a model with heritage, family, `log` amplification and `half` its interval.
     """
-    ends = {end: np.exp(rows["log"] + sign * rows["half"]) for end, sign in (("lower", -1), ("upper", 1))}
+    ends = {
+        end: np.exp(rows["log"] + sign * rows["half"])
+        for end, sign in (("lower", -1), ("upper", 1))
+    }
     models = rows.assign(amplification=np.exp(rows["log"]), **ends)
     families = (
-        models.assign(amplifies=models["lower"] > 1).groupby(["heritage", "family"], as_index=False)["amplifies"].all()
+        models.assign(amplifies=models["lower"] > 1)
+        .groupby(["heritage", "family"], as_index=False)["amplifies"]
+        .all()
     )
-    k, n = int(families["amplifies"].sum()), len(families)
+    k = int(families["amplifies"].sum())
+    n = len(families)
     share = Estimate.of(proportion(k, n), INTERVAL) if n else Estimate(None)
     least = models.loc[models["amplification"].idxmin()] if n else None
     words = {"k": k, "families": n, "least": least}
     rows_of = {name: models, "families": families}
     below = Estimate(int((models["upper"] < 1).sum()))
-    return Result.of(models, {"share of families": share, BELOW: below}, rows=rows_of, table=None, words=words)
+    return Result.of(
+        models, {"share of families": share, BELOW: below}, rows=rows_of, table=None, words=words
+    )
 
 
 def families_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str) -> dict[str, Any]:
     """`families_that_amplify` of many studies."""
-    half, families = rows["half"].to_numpy(np.float64), rows.groupby(["heritage", "family"]).ngroup().to_numpy()
-    low, high = outcomes["log"] - half, outcomes["log"] + half
-    amplifies = np.stack([(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)], axis=1)
+    half = rows["half"].to_numpy(np.float64)
+    families = rows.groupby(["heritage", "family"]).ngroup().to_numpy()
+    low = outcomes["log"] - half
+    high = outcomes["log"] + half
+    amplifies = np.stack(
+        [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)], axis=1
+    )
     models = [
         {"amplification": replace(counted(value), lower=lower, upper=upper)}
         for value, lower, upper in zip(*np.exp([outcomes["log"].T, low.T, high.T]), strict=True)
     ]
-    return {"share of families": shares(amplifies), BELOW: counted((high < 0).sum(axis=1)), name: models}
+    return {
+        "share of families": shares(amplifies),
+        BELOW: counted((high < 0).sum(axis=1)),
+        name: models,
+    }
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:
-    """The study's product and its parts, all tokens pooled: with and without block 1 and the final norm."""
-    layers, summaries = tables.table("layers", source=FOUR), tables.table("summaries", source=FOUR)
-    normed = summaries[summaries["estimand"] == "normed_gain_all_tokens"].set_index("model_id")["value"]
+    """The study's product and its parts, all tokens pooled: with and without block 1 and the final
+    norm."""
+    layers = tables.table("layers", source=FOUR)
+    summaries = tables.table("summaries", source=FOUR)
+    normed = summaries[summaries["estimand"] == "normed_gain_all_tokens"].set_index("model_id")[
+        "value"
+    ]
     rows = []
     for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
         g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
         every = np.append(g, normed[model])
         product = float(np.prod(every))
-        row = {"amplification": product, "comparable": True, "as_published": float(np.prod(every + OFFSET))}
-        row |= {"below_1": 100 * float(np.mean(every < 1)), "of_block_1": g[0], "without_block_1": product / g[0]}
+        row = {
+            "amplification": product,
+            "comparable": True,
+            "as_published": float(np.prod(every + OFFSET)),
+        }
+        row |= {
+            "below_1": 100 * float(np.mean(every < 1)),
+            "of_block_1": g[0],
+            "without_block_1": product / g[0],
+        }
         row["blocks_2_to_before_last"] = float(np.prod(g[1:]))
         rows.append({"model_id": model, "heritage": heritage, "family": family, **row})
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 
 
 def product_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
-    """Products and shares of gains below 1 of the file, by the names of `BY_MODEL`; `table`: `published_product`."""
-    rows = ((row.model_id, (row.as_published, row.below_1, 100 - row.below_1)) for row in table.itertuples())
+    """Products and shares of gains below 1 of the file, by the names of `BY_MODEL`; `table`:
+    `published_product`."""
+    rows = (
+        (row.model_id, (row.as_published, row.below_1, 100 - row.below_1))
+        for row in table.itertuples()
+    )
     return audit_by_model(tables, FOUR, BY_MODEL, rows)
 
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
-OPT, LLAMA = "facebook/opt-125m", "meta-llama/Llama-3.1-8B"
+OPT = "facebook/opt-125m"
+LLAMA = "meta-llama/Llama-3.1-8B"
 NOT_ASKED = ("google/gemma-7b", "EleutherAI/pythia-6.9b")
 """Models of the benchmark that no explanation is about."""
 LLAMA_FILE = "llama_anomaly_hypothesis_tests.json"
 LLAMA_GAIN = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"
-MISTRAL_FILE, MISTRAL = "mistral_paradox_investigation_results.json", "mistralai/Mistral-7B-v0.1"
+MISTRAL_FILE = "mistral_paradox_investigation_results.json"
+MISTRAL = "mistralai/Mistral-7B-v0.1"
 BY_FILE = {
     OPT_FILE: {
         "attention entropy of {}": r"/attention_analysis/[^/]+/mean_entropy",
         "attention sparsity of {}": r"/attention_analysis/[^/]+/mean_sparsity",
     },
     LLAMA_FILE: {
-        "{} effective amplification": r"/hypothesis_1_titanium_projector/results/[^/]+/effective_amplification",
-        "{} spectral norm over root of V": r"/hypothesis_1_titanium_projector/results/[^/]+/spectral_per_sqrt_vocab",
+        "{} effective "
+        "amplification": r"/hypothesis_1_titanium_projector/results/[^/]+/effective_amplification",
+        "{} spectral norm over root of "
+        "V": r"/hypothesis_1_titanium_projector/results/[^/]+/spectral_per_sqrt_vocab",
     },
     MISTRAL_FILE: {
         "{} unembedding over embedding, Frobenius": r"/unembedding_analysis/[^/]+/wu_we_ratio",
-        "{} unembedding, spectral norm over root of d": r"/unembedding_analysis/[^/]+/unembedding/spectral_normalized",
-        "{} embedding, spectral norm over root of d": r"/unembedding_analysis/[^/]+/embedding/spectral_normalized",
-        "{} unembedding, root mean square": r"/unembedding_analysis/[^/]+/unembedding/frobenius_normalized",
-        "{} embedding, root mean square": r"/unembedding_analysis/[^/]+/embedding/frobenius_normalized",
+        "{} unembedding, spectral norm over root of "
+        "d": r"/unembedding_analysis/[^/]+/unembedding/spectral_normalized",
+        "{} embedding, spectral norm over root of "
+        "d": r"/unembedding_analysis/[^/]+/embedding/spectral_normalized",
+        "{} unembedding, root mean "
+        "square": r"/unembedding_analysis/[^/]+/unembedding/frobenius_normalized",
+        "{} embedding, root mean "
+        "square": r"/unembedding_analysis/[^/]+/embedding/frobenius_normalized",
         "{} exp of the entropy": r"/entropy_analysis/[^/]+/effective_vocab",
         "{}, % of gains below 1": r"/residual_stream_analysis/[^/]+/contracting_pct",
     },
@@ -147,11 +203,15 @@ BY_FILE = {
 """Names of the figures, with {} for the model, and patterns of their pointers."""
 IN_TEST = ("{} mean", "{} SD", "{} smallest", "{} largest", "{} t", "{} one-sided p")
 BY_TEST = {
-    GPT2: [rf"/validation_results/\d+/{key}" for key in ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")],
+    GPT2: [
+        rf"/validation_results/\d+/{key}"
+        for key in ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")
+    ],
     GPTJ: [f"/results/{key}_gain" for key in ("mean", "std", "min", "max")]
     + ["/results/t_statistic", "/results/p_value_one_sided"],
 }
-"""Patterns of pointers to the figures of IN_TEST in the files that test whether a model's last gain lies below 1."""
+"""Patterns of pointers to the figures of IN_TEST in the files that test whether a model's last gain
+lies below 1."""
 CATEGORY = "mean over the category {}"
 
 
@@ -159,44 +219,61 @@ def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
     """Figures of a file of `BY_TEST` from its rows by prompt and category."""
 
     def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
-        gain, t = of_model["value"], stats.ttest_1samp(of_model["value"], 1.0, alternative="less")
+        gain = of_model["value"]
+        t = stats.ttest_1samp(of_model["value"], 1.0, alternative="less")
         return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
 
     names = dict(zip(IN_TEST, BY_TEST[source], strict=True))
     audit = audit_by_model(tables, source, names, of_models(rows, figures))
     if source != GPTJ:
         return audit
-    means = {CATEGORY.format(name): float(values.mean()) for name, values in rows.groupby("category")["value"]}
-    places = {CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))}
+    means = {
+        CATEGORY.format(name): float(values.mean())
+        for name, values in rows.groupby("category")["value"]
+    }
+    places = {
+        CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))
+    }
     return joined(audit, Audit(stated(tables, places, source), means))
 
 
 def traces_and_norms(tables: Evidence) -> pd.DataFrame:
-    """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its square."""
-    traces = tables.table("attention", source=H4_V2, variant="multi_head").groupby("model_id")["trace"].mean()
+    """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its
+    square."""
+    traces = (
+        tables.table("attention", source=H4_V2, variant="multi_head")
+        .groupby("model_id")["trace"]
+        .mean()
+    )
     norms = tables.table("summaries", source=OPT_FILE)
     norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
     norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
     table = norms.join(traces.rename("trace"), how="inner")
     table["trace_over_W_V_squared"] = table["trace"] / np.square(table["W_V_frobenius"])
     table["raw_ratio"] = table["trace"] / table.loc[OPT, "trace"]
-    table["divided_ratio"] = table["trace_over_W_V_squared"] / table.loc[OPT, "trace_over_W_V_squared"]
+    table["divided_ratio"] = (
+        table["trace_over_W_V_squared"] / table.loc[OPT, "trace_over_W_V_squared"]
+    )
     for name in ("raw", "divided"):
         table[f"{name}_factor"] = np.exp(np.log(table[f"{name}_ratio"]).abs())
     return table.assign(sliced=table["estimand"].str.endswith("published_thirds"))
 
 
 def opt_audit(tables: Evidence) -> Audit:
-    """Means over layers of attention entropy (where it is a number) and sparsity, of the OPT file."""
+    """Means over layers of attention entropy (where it is a number) and sparsity, of the OPT
+    file."""
     entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
     rows = tables.table("summaries", source=OPT_FILE)
     rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
     both = pd.concat([entropy, rows.groupby("model_id")["value"].mean()], axis=1)
-    return audit_by_model(tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(figures)) for m, figures in both.iterrows()))
+    return audit_by_model(
+        tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(figures)) for m, figures in both.iterrows())
+    )
 
 
 def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
-    """By model with a published unembedding: its spectral norm, the gain that the file multiplies, the measured one."""
+    """By model with a published unembedding: its spectral norm, the gain that the file multiplies,
+    the measured one."""
     spectra = tables.table("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
     copied = tables.table("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
     table = spectra[["heritage", "spectral_norm"]].assign(
@@ -207,15 +284,19 @@ def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
 
 
 def llama_audit(tables: Evidence, gain: float) -> tuple[Audit, float]:
-    """The last ratio that called for an explanation, which runs over the final norm and pools all tokens."""
+    """The last ratio that called for an explanation, which runs over the final norm and pools all
+    tokens."""
     rows = tables.table("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
     pooled = float(rows.loc[rows["source"] == FOUR, "value"].iloc[0])
     published = stated(tables, {"last ratio, final norm in it": LLAMA_GAIN}, LLAMA_FILE)
-    return Audit(published, {"last ratio, final norm in it": pooled, "last gain, block": gain}), pooled
+    return Audit(
+        published, {"last ratio, final norm in it": pooled, "last gain, block": gain}
+    ), pooled
 
 
 def follows(tables: Evidence, source: str) -> dict[str, float]:
-    """Derived figures of a file that follow from its rows, their largest relative difference; how many do not."""
+    """Derived figures of a file that follow from its rows, their largest relative difference; how
+    many do not."""
     rows = tables.table("reconciliation", file=source, fate="derivable")
     wrong = tables.table("inconsistencies", file=source, kind="does not follow")
     largest = float(rows["largest_difference"].max()) if len(rows) else 0.0
@@ -223,14 +304,27 @@ def follows(tables: Evidence, source: str) -> dict[str, float]:
 
 
 def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
-    """What the LLaMA and Mistral files derive from (un)embeddings, output, stream; `table` from `unembeddings`."""
+    """What the LLaMA and Mistral files derive from (un)embeddings, output, stream; `table` from
+    `unembeddings`."""
     models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
-    scaled = table["spectral_norm"] / np.sqrt(models["vocab_size"].reindex(table.index).astype(float))
-    of_llama = zip(table.index, zip(table["effective_amplification"], scaled, strict=True), strict=True)
+    scaled = table["spectral_norm"] / np.sqrt(
+        models["vocab_size"].reindex(table.index).astype(float)
+    )
+    of_llama = zip(
+        table.index, zip(table["effective_amplification"], scaled, strict=True), strict=True
+    )
     V, d = (float(models.loc[MISTRAL, label]) for label in ("vocab_size", "d_model"))
-    W = tables.table("weights", source=MISTRAL_FILE).set_index("matrix").loc[["unembedding", "embedding"]]
-    ratios = tables.table("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
-    ends = tables.table("summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated")["value"]
+    W = (
+        tables.table("weights", source=MISTRAL_FILE)
+        .set_index("matrix")
+        .loc[["unembedding", "embedding"]]
+    )
+    ratios = (
+        tables.table("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
+    )
+    ends = tables.table(
+        "summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated"
+    )["value"]
     of_mistral = (
         W["frobenius_norm"].iloc[0] / W["frobenius_norm"].iloc[1],
         *(W["spectral_norm"] / np.sqrt(d)),
@@ -244,7 +338,8 @@ def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
     )
 
 
-SCALING, FFN = "scaling_law_multi_pythia_results.json", "ffn_expansion_results.json"
+SCALING = "scaling_law_multi_pythia_results.json"
+FFN = "ffn_expansion_results.json"
 FIT = {
     "exponent": "/scaling_law/exponent_alpha",
     "standard error of the exponent": "/scaling_law/exponent_std_err",
@@ -261,24 +356,36 @@ CONTRACTING = {
 def by_layer(tables: Evidence) -> pd.DataFrame:
     """Columns model_id, heritage, layer, gain_attention, gain_mlp of the scaling file.
 
-    Of another set of evidence of every base model at its last revision, geometric means over prompts at the last token;
-    a recipe stands in the place of the lab.
+    Of another set of evidence of every base model at its last revision, geometric means over
+    prompts at the last token; a recipe stands in the place of the lab.
     """
     if tables.name in VIEWS:
-        every = tables.table("layers", position="last").dropna(subset=["gain_attention", "gain_mlp"])
+        every = tables.table("layers", position="last").dropna(
+            subset=["gain_attention", "gain_mlp"]
+        )
         every = without_tuned(tables, of_last_revision(every[every["gain_mlp"] > 0], "model_id"))
         logs = np.log(every[["gain_attention", "gain_mlp"]].astype(float))
-        return np.exp(logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()).reset_index()
+        return np.exp(
+            logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()
+        ).reset_index()
     layers = tables.table("layers", source=SCALING)
-    return layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype({"layer": float})
+    return layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype(
+        {"layer": float}
+    )
 
 
 def of_last_block(tables: Evidence) -> pd.DataFrame:
-    """One row per model by size: its last block, `n_params`, `largest_attention_gain` over all blocks."""
-    layers, models = by_layer(tables), tables.table("models").drop_duplicates("model_id", keep="last")
+    """One row per model by size: its last block, `n_params`, `largest_attention_gain` over all
+    blocks."""
+    layers = by_layer(tables)
+    models = tables.table("models").drop_duplicates("model_id", keep="last")
     last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
-    last["n_params"] = last["model_id"].map(models.set_index("model_id")["n_params"]).astype("float64")
-    last["largest_attention_gain"] = last["model_id"].map(layers.groupby("model_id")["gain_attention"].max())
+    last["n_params"] = (
+        last["model_id"].map(models.set_index("model_id")["n_params"]).astype("float64")
+    )
+    last["largest_attention_gain"] = last["model_id"].map(
+        layers.groupby("model_id")["gain_attention"].max()
+    )
     return last.sort_values("n_params", ignore_index=True)
 
 
@@ -293,7 +400,9 @@ def exponent_audit(tables: Evidence, line: linregress) -> Audit:
 def contracting_audit(tables: Evidence, layers: pd.DataFrame) -> Audit:
     """Per cent of blocks below 1 in every model."""
     shares = 100 * (layers[["gain_attention", "gain_mlp"]] < 1).groupby(layers["model_id"]).mean()
-    return audit_by_model(tables, SCALING, CONTRACTING, ((model, list(row)) for model, row in shares.iterrows()))
+    return audit_by_model(
+        tables, SCALING, CONTRACTING, ((model, list(row)) for model, row in shares.iterrows())
+    )
 
 
 COUNTS = {"pairs": "/n_families", "measurements": "/n_total_measurements"}
@@ -303,7 +412,8 @@ IN_THE_TEXT = {
     "gemma-7b-it": "section 5.5 Gemma instruct",
     LARGEST: "section 5.5 change",
 }
-BASE, TUNED = r"/twin_summary/[^/]+/base/", r"/twin_summary/[^/]+/instruct/"
+BASE = r"/twin_summary/[^/]+/base/"
+TUNED = r"/twin_summary/[^/]+/instruct/"
 PAIRS_BY_MODEL = {
     "{} in the file": f"({BASE}|{TUNED})mean_gain",
     "SD of {}": f"({BASE}|{TUNED})std_gain",
@@ -315,23 +425,34 @@ PAIRS_BY_MODEL = {
 def by_prompt(tables: Evidence) -> pd.DataFrame:
     """Last gains by model and prompt, with the model's `variant` and `parent`."""
     models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
-    return published_or_set(tables, "last_gain", TWIN).drop(columns="category").merge(models, on="model_id")
+    return (
+        published_or_set(tables, "last_gain", TWIN)
+        .drop(columns="category")
+        .merge(models, on="model_id")
+    )
 
 
 def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
-    """One row per pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who was tuned from whom.
+    """One row per pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who
+    was tuned from whom.
 
-    A tuned model stands with the base of its family; `base_and_child` is false where it was tuned from another. Of
-    another set of evidence than the published one every tuned model stands with the base that it was tuned from.
+    A tuned model stands with the base of its family; `base_and_child` is false where it was tuned
+    from another. Of another set of evidence than the published one every tuned model stands with
+    the base that it was tuned from.
     """
     gains = published_or_set(tables, "last_gain", TWIN)
     models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
     labs = gains.drop_duplicates("model_id").set_index("model_id")["heritage"]
     wide = gains.pivot(index="prompt_id", columns="model_id", values="value")
-    rows, tuned = [], [model for model in wide if models.loc[model, "variant"] == "instruct"]
+    rows = []
+    tuned = [model for model in wide if models.loc[model, "variant"] == "instruct"]
     family = models.loc[[model for model in wide if model not in tuned], "family"]
     if tables.name in VIEWS:
-        base_of = {model: models.loc[model, "parent"] for model in tuned if models.loc[model, "parent"] in wide}
+        base_of = {
+            model: models.loc[model, "parent"]
+            for model in tuned
+            if models.loc[model, "parent"] in wide
+        }
     else:
         base_of = {child: family.index[family == models.loc[child, "family"]][0] for child in tuned}
     for child, base in base_of.items():
@@ -341,25 +462,47 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
         pair |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
         pair |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
         pair |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
-        rows.append(pair | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())})
-    return pd.DataFrame(rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"])
+        rows.append(
+            pair | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())}
+        )
+    return pd.DataFrame(
+        rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"]
+    )
 
 
-PAIR = ["model_id", "instruct", "heritage", "source", "n_prompts", "base_gain", "instruct_gain", "flips"]
+PAIR = [
+    "model_id",
+    "instruct",
+    "heritage",
+    "source",
+    "n_prompts",
+    "base_gain",
+    "instruct_gain",
+    "flips",
+]
 
 
 def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
-    """One row per tuned model and the base that it was tuned from: penultimate gains of one source and set of prompts.
+    """One row per tuned model and the base that it was tuned from: penultimate gains of one source
+    and set of prompts.
 
-    Columns PAIR. `flips`: both 95% t intervals over prompts exclude 1, on opposite sides; a mean whose errors its
-    source does not state counts as exact. Of several such pairs of measurements that with most prompts counts.
+    Columns PAIR. `flips`: both 95% t intervals over prompts exclude 1, on opposite sides; a mean
+    whose errors its source does not state counts as exact. Of several such pairs of measurements
+    that with most prompts counts.
     """
-    gain, facts = "penultimate_gain", ["model_id", "source", "prompt_set"]
+    gain = "penultimate_gain"
+    facts = ["model_id", "source", "prompt_set"]
     rows = of_last_revision(tables.table("features").dropna(subset=gain), "model_id")
     n = rows["n_prompts"].astype("float64")
-    error = (rows[f"{gain}_sd"].astype("float64") / np.sqrt(n) * stats.t.ppf(0.975, (n - 1).clip(lower=1))).fillna(0.0)
+    error = (
+        rows[f"{gain}_sd"].astype("float64")
+        / np.sqrt(n)
+        * stats.t.ppf(0.975, (n - 1).clip(lower=1))
+    ).fillna(0.0)
     side = np.sign(rows[gain] - 1) * ((rows[gain] - 1).abs() > error)
-    rows = rows.assign(gain=rows[gain].astype("float64"), side=side.astype("float64"), n_prompts=n.fillna(0.0))
+    rows = rows.assign(
+        gain=rows[gain].astype("float64"), side=side.astype("float64"), n_prompts=n.fillna(0.0)
+    )
     tuned = rows[(rows["variant"] == "instruct") & (rows["parent"] != "")]
     both = rows[[*facts, "gain", "side"]].merge(
         tuned[[*facts, "parent", "heritage", "n_prompts", "gain", "side"]],
@@ -369,16 +512,26 @@ def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
     )
     both = both.sort_values("n_prompts", ascending=False, kind="stable").drop_duplicates("model_id")
     flips = both["side"] * both["side_base"] < 0
-    named = both.assign(instruct=both["model_id"], base_gain=both["gain_base"], instruct_gain=both["gain"], flips=flips)
-    return named.assign(model_id=both["model_id_base"])[PAIR].sort_values("instruct", ignore_index=True)
+    named = both.assign(
+        instruct=both["model_id"],
+        base_gain=both["gain_base"],
+        instruct_gain=both["gain"],
+        flips=flips,
+    )
+    return named.assign(model_id=both["model_id_base"])[PAIR].sort_values(
+        "instruct", ignore_index=True
+    )
 
 
 def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Logs of tuned over base by prompt, for pairs of `pairs`: model_id (the base), heritage, prompt_id, category."""
+    """Logs of tuned over base by prompt, for pairs of `pairs`: model_id (the base), heritage,
+    prompt_id, category."""
     gains = published_or_set(tables, "last_gain", TWIN)
     made = []
     for pair in table.itertuples():
-        base, tuned = (gains[gains["model_id"] == model] for model in (pair.model_id, pair.instruct))
+        base, tuned = (
+            gains[gains["model_id"] == model] for model in (pair.model_id, pair.instruct)
+        )
         both = base.merge(tuned[["prompt_id", "value"]], on="prompt_id", suffixes=("", "_tuned"))
         made.append(both.assign(log_ratio=np.log(both["value_tuned"] / both["value"])))
     columns = ["model_id", "heritage", "prompt_id", "category", "log_ratio"]
@@ -401,7 +554,11 @@ def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) ->
             f"{name}_upper": sample.ratio_upper,
         }
     figures["flips"] = b.upper < 0 < c.lower or c.upper < 0 < b.lower
-    figures |= {"ratio": ratio.ratio, "ratio_lower": ratio.ratio_lower, "ratio_upper": ratio.ratio_upper}
+    figures |= {
+        "ratio": ratio.ratio,
+        "ratio_lower": ratio.ratio_lower,
+        "ratio_upper": ratio.ratio_upper,
+    }
     return figures | {"p": ratio.p_value}
 
 
@@ -412,14 +569,21 @@ def counts_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
 
 
 def gains_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
-    """Gains of the text and of the file, their standard deviations (divisor n), ratios and differences."""
+    """Gains of the text and of the file, their standard deviations (divisor n), ratios and
+    differences."""
     published = stated(tables, IN_THE_TEXT) | stated_by_model(tables, TWIN, PAIRS_BY_MODEL)
     true = table[table["base_and_child"]]
     figures = {LARGEST: float(100 * (true["instruct_gain"] / true["base_gain"] - 1).abs().max())}
     for row in table.itertuples():
-        base, child = short_name(row.model_id), short_name(row.instruct)
-        for name, gain, sd in ((base, row.base_gain, row.base_sd), (child, row.instruct_gain, row.instruct_sd)):
+        base = short_name(row.model_id)
+        child = short_name(row.instruct)
+        for name, gain, sd in (
+            (base, row.base_gain, row.base_sd),
+            (child, row.instruct_gain, row.instruct_sd),
+        ):
             figures |= {name: gain, f"{name} in the file": gain, f"SD of {name}": sd}
         figures[f"{child} over its base"] = row.instruct_gain / row.base_gain
         figures[f"{child} less its base"] = row.instruct_gain - row.base_gain
-    return Audit(published, {name: float(value) for name, value in figures.items() if name in published})
+    return Audit(
+        published, {name: float(value) for name, value in figures.items() if name in published}
+    )

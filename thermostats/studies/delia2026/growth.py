@@ -1,4 +1,5 @@
-"""The page "What is known of why the stream grows": findings of several claims weighed in one account of one screen."""
+"""The page "What is known of why the stream grows": findings of several claims weighed in one
+account of one screen."""
 
 from __future__ import annotations
 
@@ -23,14 +24,21 @@ from thermostats.tables.model_rows import model_rows
 
 WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 GUESSES = "guesses.csv"
-GAIN, MODEL, KNOB = "penultimate_gain", "r03-1", "W_V × 8 and W_O / 8 in every block"
+GAIN = "penultimate_gain"
+MODEL = "r03-1"
+KNOB = "W_V × 8 and W_O / 8 in every block"
 FAMILY = ["heritage", "family"]
 Case = tuple[str, Mapping[str, Any]]
 
 
 def claims(*, weighed: bool = False) -> list[str]:
     """Claims that the page links to, in its order; weighed: those of which it weighs a finding."""
-    sentences = (each for part in WORDS["part"] for each in part["sentence"] if "finding" in each or not weighed)
+    sentences = (
+        each
+        for part in WORDS["part"]
+        for each in part["sentence"]
+        if "finding" in each or not weighed
+    )
     return list(dict.fromkeys(map(_claim, sentences)))
 
 
@@ -40,7 +48,10 @@ def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
     guessed = guesses(model_rows(tables.named(POOLED), GAIN))
     computed: dict[str, Callable[[], Case]] = {"norms": partial(norms, tables), "at_will": at_will}
     computed["guesses"] = partial(best_guess, guessed)
-    parts = {part["title"]: [_line(each, by_place, computed) for each in part["sentence"]] for part in WORDS["part"]}
+    parts = {
+        part["title"]: [_line(each, by_place, computed) for each in part["sentence"]]
+        for part in WORDS["part"]
+    }
     there = {finding.claim for finding in by_place.values()}
     page = text(
         "growth.md",
@@ -49,7 +60,10 @@ def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
         lacking=[claim for claim in claims(weighed=True) if claim not in there],
         table=GUESSES,
     )
-    return {"growth.md": page.encode(), GUESSES: guessed.to_csv(index=False, lineterminator="\n").encode()}
+    return {
+        "growth.md": page.encode(),
+        GUESSES: guessed.to_csv(index=False, lineterminator="\n").encode(),
+    }
 
 
 def _claim(sentence: Mapping[str, str]) -> str:
@@ -57,14 +71,22 @@ def _claim(sentence: Mapping[str, str]) -> str:
 
 
 def _line(
-    sentence: Mapping[str, str], findings: Mapping[tuple[str, str], Finding], computed: Mapping[str, Callable[[], Case]]
+    sentence: Mapping[str, str],
+    findings: Mapping[tuple[str, str], Finding],
+    computed: Mapping[str, Callable[[], Case]],
 ) -> dict[str, Any] | None:
-    """One line of the page: what it is about, the sentence of its verdict or case, its link, what would change it."""
+    """One line of the page: what it is about, the sentence of its verdict or case, its link, what
+    would change it."""
     claim = _claim(sentence)
     at = {"about": sentence["about"], "changes": sentence["changes"]}
     if "computed" in sentence:
         case, values = computed[sentence["computed"]]()
-        return {**at, "said": filled(sentence[case], values), "link": _link(claim, findings), "stands": ""}
+        return {
+            **at,
+            "said": filled(sentence[case], values),
+            "link": _link(claim, findings),
+            "stands": "",
+        }
     finding = findings.get((sentence["finding"], sentence["evidence"]))
     if finding is None or finding.verdict == UNMEASURED:
         return None
@@ -80,18 +102,27 @@ def _link(claim: str, findings: Iterable[tuple[str, str]]) -> Text:
 
 
 def guesses(models: pd.DataFrame) -> pd.DataFrame:
-    """The log gain of every model, and guesses of it by models that are left: of its family, lab, all, and a line.
+    """The log gain of every model, and guesses of it by models that are left: of its family, lab,
+    all, and a line.
 
-    The line has log L/d, log ρ and log N. Models are those of families of two or more. A row a model.
+    The line has log L/d, log ρ and log N. Models are those of families of two or more. A row a
+    model.
     """
     logs = {"log_shape": models["n_layers"] / models["d_model"], "log_rho": models["rho"]}
     logs["log_n"] = models["n_params_nonembedding"]
-    rows = models.assign(**{name: np.log(values.astype("float64")) for name, values in logs.items()})
+    rows = models.assign(
+        **{name: np.log(values.astype("float64")) for name, values in logs.items()}
+    )
     rows = rows[rows["heritage"].ne("") & np.isfinite(rows[list(logs)]).all(axis=1)]
     rows = rows[rows.duplicated(FAMILY, keep=False)].reset_index(drop=True)
     groups = {"family": FAMILY, "lab": ["heritage"], "mean": lambda row: 0}
-    guessed = {f"by_{name}": _mean_of_others(rows["log_gain"], rows.groupby(by)) for name, by in groups.items()}
-    return rows[["model_id", *FAMILY, "log_gain"]].assign(**guessed, by_shape=_line_of_others(rows, list(logs)))
+    guessed = {
+        f"by_{name}": _mean_of_others(rows["log_gain"], rows.groupby(by))
+        for name, by in groups.items()
+    }
+    return rows[["model_id", *FAMILY, "log_gain"]].assign(
+        **guessed, by_shape=_line_of_others(rows, list(logs))
+    )
 
 
 def _mean_of_others(y: pd.Series, groups: Any) -> pd.Series:
@@ -100,7 +131,8 @@ def _mean_of_others(y: pd.Series, groups: Any) -> pd.Series:
 
 
 def _line_of_others(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
-    """What a line through all other models says of each: y − e / (1 − h), with residuals e and leverages h."""
+    """What a line through all other models says of each: y − e / (1 − h), with residuals e and
+    leverages h."""
     x = np.column_stack([np.ones(len(rows)), rows[columns].to_numpy(np.float64)])
     projection = x @ np.linalg.pinv(x)
     residuals = rows["log_gain"] - projection @ rows["log_gain"]
@@ -122,13 +154,22 @@ def norms(tables: Evidence) -> Case:
     below = rows.loc[rows["log_gain"] < 0, "norm_kind"].value_counts()
     if len(below) != 1:
         return "several", {"counts": listed([f"{n} with {kind}" for kind, n in below.items()])}
-    kind, same = below.index[0], rows["norm_kind"] == below.index[0]
-    counts = {"below": int(below.iloc[0]), "others": int(same.sum() - below.iloc[0]), "rest": int((~same).sum())}
+    kind = below.index[0]
+    same = rows["norm_kind"] == below.index[0]
+    counts = {
+        "below": int(below.iloc[0]),
+        "others": int(same.sum() - below.iloc[0]),
+        "rest": int((~same).sum()),
+    }
     return "one", {"kind": kind, **counts}
 
 
 def at_will() -> Case:
-    """What a change of weights that leaves every output does to the study's knob, and to the gain."""
+    """What a change of weights that leaves every output does to the study's knob, and to the
+    gain."""
     moves = effects(MODEL, KNOB)
     gain = moves[GAIN]
-    return "moved" if gain["moved"] > 0 else "unmoved", {"ratio": moves["wv_wo_ratio"], "gain": gain}
+    return "moved" if gain["moved"] > 0 else "unmoved", {
+        "ratio": moves["wv_wo_ratio"],
+        "gain": gain,
+    }

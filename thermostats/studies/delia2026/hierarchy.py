@@ -1,4 +1,5 @@
-"""The published order of four models and of their families by last gain, and worlds in which two causes are alike."""
+"""The published order of four models and of their families by last gain, and worlds in which two
+causes are alike."""
 
 from __future__ import annotations
 
@@ -39,10 +40,18 @@ from thermostats.modelling.heritage.variance_shares import (
     share_tables,
     shares_of_signals,
 )
-from thermostats.studies.delia2026.stated_facts import BENCHMARK, LEVEL, one_run_each, stated, stated_by_model, wide
+from thermostats.studies.delia2026.stated_facts import (
+    BENCHMARK,
+    LEVEL,
+    one_run_each,
+    stated,
+    stated_by_model,
+    wide,
+)
 
 ANGLES = 91
-"""Angles between 0 and 90° at which shares are computed; between them they are taken as straight."""
+"""Angles between 0 and 90° at which shares are computed; between them they are taken as
+straight."""
 AT_THE_BAR = "at the bar"
 BOX: Mapping[str, tuple[float, ...]] = {
     "signal": (0.8, 0.95, 0.3),
@@ -50,9 +59,9 @@ BOX: Mapping[str, tuple[float, ...]] = {
     "families": BETWEEN,
     "ratio": RATIO,
 }
-"""At rest and at their bounds: the signal's share, the direction of columns, errors between families, and their SD
-along the last column."""
-NUISANCES = dict(  # noqa: C408 - names of parameters, no words
+"""At rest and at their bounds: the signal's share, the direction of columns, errors between
+families, and their SD along the last column."""
+NUISANCES = dict(  # noqa: C408
     signal="a share of {value} of the variance is signal",
     tilt="columns point in direction {value}",
     beside="lab effects make a share of {value} of the signal",
@@ -64,10 +73,11 @@ NUISANCES = dict(  # noqa: C408 - names of parameters, no words
 class Boundary:
     """A comparison of blocks, and the causes whose mixture lies on its boundary.
 
-    codings: ways to put columns into blocks, in each of which the first of `pair` must exceed the second by more than
-    `margin`, a share of the whole variance; without a second it is a share alone. first, second: the causes that are
-    mixed, groups whose levels add up, or columns: at tilt 0 along the first, at tilt 1 the last, between them both, of
-    random signs. `beside`: a share of lab effects in the signal, whatever the mixture.
+    codings: ways to put columns into blocks, in each of which the first of `pair` must exceed the
+    second by more than `margin`, a share of the whole variance; without a second it is a share
+    alone. first, second: the causes that are mixed, groups whose levels add up, or columns: at tilt
+    0 along the first, at tilt 1 the last, between them both, of random signs. `beside`: a share of
+    lab effects in the signal, whatever the mixture.
     """
 
     outcome: str
@@ -82,27 +92,43 @@ class Boundary:
     beside: float = 0.0
 
     def compared(self, rows: pd.DataFrame, signals: Array, signal: float) -> Array:
-        """What is compared for every signal (one a row), of the whole variance, in the coding where it is least."""
+        """What is compared for every signal (one a row), of the whole variance, in the coding where
+        it is least."""
         differences = []
         for blocks in self.codings:
             shares = signal * shares_of_signals(rows, signals, blocks)
             named = [shares[:, list(blocks).index(name)] for name in self.pair]
             differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
-        return np.asarray(np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0))
+        return np.asarray(
+            np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0)
+        )
 
     def outcomes(
-        self, signal: float, tilt: float, beside: float, rows: pd.DataFrame, noise: Noise, random: Random
+        self,
+        signal: float,
+        tilt: float,
+        beside: float,
+        rows: pd.DataFrame,
+        noise: Noise,
+        random: Random,
     ) -> Outcomes:
         """Outcomes with a signal on the boundary, and noise."""
-        a, b = (self._cause(rows, cause, tilt, random)[:, None] for cause in (self.first, self.second))
-        lab, errors = standard(random.levels(rows, "heritage"))[:, None], noise(rows)
+        a, b = (
+            self._cause(rows, cause, tilt, random)[:, None] for cause in (self.first, self.second)
+        )
+        lab = standard(random.levels(rows, "heritage"))[:, None]
+        errors = noise(rows)
         angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
         mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
-        compared = self.compared(rows, mixed.reshape(-1, len(rows)), signal).reshape(mixed.shape[:2])
+        compared = self.compared(rows, mixed.reshape(-1, len(rows)), signal).reshape(
+            mixed.shape[:2]
+        )
         made = standard(_at_zero(mixed, compared))
         return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
 
-    def _cause(self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random) -> Array:
+    def _cause(
+        self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random
+    ) -> Array:
         if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
             return standard(np.sum([random.levels(rows, column) for column in columns], axis=0))
         x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns])
@@ -111,31 +137,49 @@ class Boundary:
 
 
 def _at_zero(signals: Array, compared: Array) -> Array:
-    """Of every study (study × angle) the signal between two neighbours where what is compared crosses 0.
+    """Of every study (study × angle) the signal between two neighbours where what is compared
+    crosses 0.
 
     Where it never is above 0, the one where it is most; where it never falls to 0, the last.
     """
     falls = (compared[:, :-1] > 0) & (compared[:, 1:] <= 0)
-    study, place = np.arange(len(signals)), falls.argmax(axis=1)
-    before, after = compared[study, place], compared[study, place + 1]
-    part = np.divide(before, before - after, out=np.zeros_like(before), where=before > after)[:, None]
+    study = np.arange(len(signals))
+    place = falls.argmax(axis=1)
+    before = compared[study, place]
+    after = compared[study, place + 1]
+    part = np.divide(before, before - after, out=np.zeros_like(before), where=before > after)[
+        :, None
+    ]
     between = signals[study, place] + part * (signals[study, place + 1] - signals[study, place])
-    most, above = signals[study, compared.argmax(axis=1)], (compared > 0).any(axis=1, keepdims=True)
+    most = signals[study, compared.argmax(axis=1)]
+    above = (compared > 0).any(axis=1, keepdims=True)
     crossed = falls.any(axis=1, keepdims=True)
     return np.asarray(np.where(crossed, between, np.where(above, signals[:, -1], most)))
 
 
 def worlds_at(
-    boundary: Boundary, shares: Worlds, along: str, kinds: Sequence[str] = EVERY, **box: tuple[float, ...]
+    boundary: Boundary,
+    shares: Worlds,
+    along: str,
+    kinds: Sequence[str] = EVERY,
+    **box: tuple[float, ...],
 ) -> Worlds:
-    """A family of shares of causes with the boundary of their comparison among its sizes, and the boundary's nuisances.
+    """A family of shares of causes with the boundary of their comparison among its sizes, and the
+    boundary's nuisances.
 
-    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as `beside`, the share of lab
-    effects in the signal.
+    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as
+    `beside`, the share of lab effects in the signal.
     """
     make = partial(_made, boundary, shares, along)
     others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
-    return replace(shares, make=make, box={**BOX, **box}, kinds=tuple(kinds), others=others, nuisances=NUISANCES)
+    return replace(
+        shares,
+        make=make,
+        box={**BOX, **box},
+        kinds=tuple(kinds),
+        others=others,
+        nuisances=NUISANCES,
+    )
 
 
 def _made(
@@ -156,13 +200,23 @@ def _made(
     beside = boundary.beside if beside is None else beside
     errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
     of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
-    words = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction {declared(tilt)}"
+    words = (
+        f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction "
+        f"{declared(tilt)}"
+    )
     outcomes = partial(boundary.outcomes, signal, tilt, beside)
     return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
 
 
-ORDER = ("EleutherAI/pythia-6.9b", "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.1-8B", "google/gemma-7b")
-NAMES, MEASUREMENTS, IN_THE_FILE = ("Pythia", "Mistral", "LLaMA", "Gemma"), "measurements", "mean of {}"
+ORDER = (
+    "EleutherAI/pythia-6.9b",
+    "mistralai/Mistral-7B-v0.1",
+    "meta-llama/Llama-3.1-8B",
+    "google/gemma-7b",
+)
+NAMES = ("Pythia", "Mistral", "LLaMA", "Gemma")
+MEASUREMENTS = "measurements"
+IN_THE_FILE = "mean of {}"
 
 OVER_CATEGORIES = "ratio over categories"
 
@@ -176,16 +230,21 @@ def the_four(rows: pd.DataFrame) -> pd.DataFrame:
 def members(last: pd.DataFrame) -> pd.DataFrame:
     """One run of every measured model of the families in the order."""
     rows = one_run_each(last)
-    return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(drop=True)
+    return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(
+        drop=True
+    )
 
 
 def placed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `members` with `place`, that of the model's family in the published order from 0, and `log_gain`.
+    """Rows of `members` with `place`, that of the model's family in the published order from 0, and
+    `log_gain`.
 
     Raises TooFew where one of the four models was not measured.
     """
     if not set(ORDER) <= set(rows["model_id"]):
-        raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique()))
+        raise TooFew(
+            Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
+        )
     families = rows.drop_duplicates("model_id").set_index("model_id")["family"]
     place = {family: k for k, family in enumerate(families[list(ORDER)])}
     return rows.assign(place=rows["family"].map(place), log_gain=np.log(rows["value"]))
@@ -199,47 +258,62 @@ def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def means_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Means as the preprint and its file name them, and the number of measurements; `rows`: last gains by prompt."""
+    """Means as the preprint and its file name them, and the number of measurements; `rows`: last
+    gains by prompt."""
     four = wide(the_four(rows))[list(ORDER)]
     published = stated(tables, {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)})
     published |= stated_by_model(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     means = four.mean()
-    figures = dict(zip(NAMES, map(float, means), strict=True)) | {MEASUREMENTS: float(four.count().sum())}
+    figures = dict(zip(NAMES, map(float, means), strict=True)) | {
+        MEASUREMENTS: float(four.count().sum())
+    }
     figures |= {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
     return Audit(published, figures)
 
 
 def replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
-    """The most clear reversals of `steps` that share no model: what one model turns round counts once.
+    """The most clear reversals of `steps` that share no model: what one model turns round counts
+    once.
 
-    Pairs join places that follow one another, so that models of even and of odd places are the sides of a graph.
+    Pairs join places that follow one another, so that models of even and of odd places are the
+    sides of a graph.
     """
     against = order[order["ratio_upper"] < 1]
     if against.empty:
         return 0
     places = rows.drop_duplicates("model_id").set_index("model_id")["place"]
     even = against["lower"].map(places) % 2 == 0
-    first, second = against["lower"].where(even, against["higher"]), against["higher"].where(even, against["lower"])
-    rows, columns = pd.factorize(first)[0], pd.factorize(second)[0]
+    first = against["lower"].where(even, against["higher"])
+    second = against["higher"].where(even, against["lower"])
+    rows = pd.factorize(first)[0]
+    columns = pd.factorize(second)[0]
     graph = csr_array((np.ones(len(against), dtype=bool), (rows, columns)))
     return int((maximum_bipartite_matching(graph, perm_type="column") >= 0).sum())
 
 
 def steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the prompts of both.
+    """One row per pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the
+    prompts of both.
 
-    rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts, Bonferroni over pairs,
-    as one pair is enough against an order; `OVER_CATEGORIES` those over categories at 95%, as an order needs every
-    pair. `p` is one-sided, for "the higher one is not higher"; the largest is the p-value of the whole order.
+    rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts,
+    Bonferroni over pairs, as one pair is enough against an order; `OVER_CATEGORIES` those over
+    categories at 95%, as an order needs every pair. `p` is one-sided, for "the higher one is not
+    higher"; the largest is the p-value of the whole order.
     """
     pairs = neighbours(rows)
-    table = rows.pivot(index=["prompt_id", "category"], columns="model_id", values="log_gain").astype("float64")
+    table = rows.pivot(
+        index=["prompt_id", "category"], columns="model_id", values="log_gain"
+    ).astype("float64")
     low, high = (table[[pair[k] for pair in pairs]].to_numpy() for k in (0, 1))
     apart = pd.DataFrame(high - low, index=table.index)
     ratios = pd.DataFrame(pairs, columns=["lower", "higher"]).assign(n_prompts=apart.count())
-    means = {"ratio": (apart, 0.05 / len(pairs)), OVER_CATEGORIES: (apart.groupby(level="category").mean(), 0.05)}
+    means = {
+        "ratio": (apart, 0.05 / len(pairs)),
+        OVER_CATEGORIES: (apart.groupby(level="category").mean(), 0.05),
+    }
     for name, (values, alpha) in means.items():
-        df, error = values.count() - 1, values.sem()
+        df = values.count() - 1
+        error = values.sem()
         half = stats.t.isf(alpha / 2, df) * error
         for end, at in (("", 0), ("_lower", -half), ("_upper", half)):
             ratios[f"{name}{end}"] = np.exp(values.mean() + at)
@@ -250,10 +324,12 @@ def steps(rows: pd.DataFrame) -> pd.DataFrame:
 
 SEED = 4
 ALPHA, MARGIN = 0.05, 0.05
-"""Level of a block's own test, and the share of the variance below which size counts for almost nothing."""
+"""Level of a block's own test, and the share of the variance below which size counts for almost
+nothing."""
 WEIGHT_COUNTS = {"without embeddings": "log_n", "all": "log_n_all"}
 """Ways to count weights, each with its column."""
-HERITAGE, LINEAGE = ("heritage",), ("heritage", "family")
+HERITAGE = ("heritage",)
+LINEAGE = ("heritage", "family")
 
 
 @dataclass(frozen=True)
@@ -275,7 +351,8 @@ CODINGS = (
     Coding("log L, log ρ | log d", ("log_L", "log_rho"), ("log_d",)),
     Coding("log ρ | log L, log d", ("log_rho",), ("log_L", "log_d")),
 )
-"""Ways to divide one span of columns. The first is declared: shape at a given size, which is log N."""
+"""Ways to divide one span of columns. The first is declared: shape at a given size, which is log
+N."""
 BLOCKS = CODINGS[0].blocks
 SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
 """Architecture, shape and size together, whatever is called which."""
@@ -309,13 +386,20 @@ TABLE_OF_SHARES, TABLE_OF_CODINGS, TABLE_OF_COUNTS = "shares", "codings", "ways 
 PARTS = ("estimate", "lower", "upper", "p")
 
 
-def compared(rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL) -> Result:
+def compared(
+    rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL
+) -> Result:
     """Corrected shares of the blocks and the difference of two."""
     table = share_table(rows, "outcome", blocks, (pair,), seed=SEED, level=level)
     interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
     by_name = {row["what"]: row for row in table.to_dict("records")}
-    shares = {what: Estimate(row["estimate"], row["lower"], row["upper"], interval) for what, row in by_name.items()}
-    return Result.of(rows, shares, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table)
+    shares = {
+        what: Estimate(row["estimate"], row["lower"], row["upper"], interval)
+        for what, row in by_name.items()
+    }
+    return Result.of(
+        rows, shares, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table
+    )
 
 
 def by_architecture(rows: pd.DataFrame) -> Result:
@@ -337,20 +421,27 @@ def by_geometry(rows: pd.DataFrame) -> Result:
 
 def _of_coding(result: Result) -> dict[str, float | None]:
     """Difference with its interval, shares, and p of each block when it enters last."""
-    difference, by_name = result.quantities[GEOMETRY_MINUS_SCALE], result.rows[TABLE_OF_SHARES].set_index("what")
+    difference = result.quantities[GEOMETRY_MINUS_SCALE]
+    by_name = result.rows[TABLE_OF_SHARES].set_index("what")
     ends = {
         GEOMETRY_MINUS_SCALE: difference.value,
         f"{GEOMETRY_MINUS_SCALE}_lower": difference.lower,
         f"{GEOMETRY_MINUS_SCALE}_upper": difference.upper,
     }
     shares = {name: by_name.loc[name, "estimate"] for name in BLOCKS}
-    return {**ends, **shares, **{f"{name}_p": by_name.loc[name, "p"] for name in ("geometry", "scale")}}
+    return {
+        **ends,
+        **shares,
+        **{f"{name}_p": by_name.loc[name, "p"] for name in ("geometry", "scale")},
+    }
 
 
 def by_size(rows: pd.DataFrame) -> Result:
     """Corrected share of size, for each way to count weights."""
     counted = {
-        name: compared(rows, BLOCKS | {"scale": (column,)}, ("geometry", "scale")).quantities["scale"]
+        name: compared(rows, BLOCKS | {"scale": (column,)}, ("geometry", "scale")).quantities[
+            "scale"
+        ]
         for name, column in WEIGHT_COUNTS.items()
     }
     table = pd.DataFrame(
@@ -364,18 +455,32 @@ def by_size(rows: pd.DataFrame) -> Result:
             for name, share in counted.items()
         ]
     )
-    return Result.of(rows, {SHARE_OF_SCALE: next(iter(counted.values()))}, rows={TABLE_OF_COUNTS: table}, table=table)
+    return Result.of(
+        rows,
+        {SHARE_OF_SCALE: next(iter(counted.values()))},
+        rows={TABLE_OF_COUNTS: table},
+        table=table,
+    )
 
 
-def at_once(blocks: Blocks, pair: tuple[str, str], rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def at_once(
+    blocks: Blocks, pair: tuple[str, str], rows: pd.DataFrame, outcomes: Mapping[str, Any]
+) -> dict[str, Many]:
     """`compared` of many studies."""
     made = share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
-    return {what: Many(*(made[part][:, k] for part in PARTS)) for k, what in enumerate(names_of(blocks, (pair,)))}
+    return {
+        what: Many(*(made[part][:, k] for part in PARTS))
+        for k, what in enumerate(names_of(blocks, (pair,)))
+    }
 
 
 def geometry_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """`by_geometry` of many studies."""
-    return {TABLE_OF_CODINGS: [at_once(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS]}
+    return {
+        TABLE_OF_CODINGS: [
+            at_once(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS
+        ]
+    }
 
 
 def size_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -395,7 +500,8 @@ AT_ONCE: Mapping[str, AtOnce] = {
 }
 """What the rules read, of many studies at once."""
 KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
-"""Errors that rules are tried with. Labs have two models or more here, and one that lies off is a lab's effect."""
+"""Errors that rules are tried with. Labs have two models or more here, and one that lies off is a
+lab's effect."""
 COLUMNS = {
     "geometry": BLOCKS["geometry"],
     "density": ("log_rho",),
@@ -473,14 +579,22 @@ BY_GEOMETRY = SHARES(
 )
 BY_SIZE = SHARES(
     {"heritage": 0.6, "density": 0.2},
-    {"size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3}, "scale only": {"scale": 0.6}},
+    {
+        "size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3},
+        "scale only": {"scale": 0.6},
+    },
 )
 ALONG = "log_n"
 ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
-"""Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the signal."""
+"""Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the
+signal."""
 
 ARCHITECTURE_WORLDS = worlds_at(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
-LINEAGE_WORLDS = worlds_at(LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0))
-GEOMETRY_WORLDS = worlds_at(GEOMETRY_EQUALS_SCALE, BY_GEOMETRY, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+LINEAGE_WORLDS = worlds_at(
+    LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
+)
+GEOMETRY_WORLDS = worlds_at(
+    GEOMETRY_EQUALS_SCALE, BY_GEOMETRY, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
+)
 SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, BY_SIZE, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
 """Of each comparison: the worlds in which its rule is tried, the boundary among them."""

@@ -23,7 +23,13 @@ from thermostats.modelling.model_gains import chosen_rows
 from thermostats.modelling.unit_means import fit_unit_means
 from thermostats.tables.features import by_prompt, combine
 from thermostats.tables.labels import having
-from thermostats.tables.model_rows import gain_by_prompt, model_rows, one_prompt_set, one_row_a_model, with_category
+from thermostats.tables.model_rows import (
+    gain_by_prompt,
+    model_rows,
+    one_prompt_set,
+    one_row_a_model,
+    with_category,
+)
 from thermostats.tables.schemas import GAIN_WORDS
 
 STATED_IN = ("preprint", "note")
@@ -35,9 +41,12 @@ KNOWN_GAIN = "known gain"
 def stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[str, float]:
     """Figures of the preprint and its notes, or of the named file: name in the finding → value.
 
-    `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table does not hold.
+    `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table
+    does not hold.
     """
-    rows = tables.table("statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values())))
+    rows = tables.table(
+        "statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values()))
+    )
     values = rows.set_index("pointer")["value"]
     absent = sorted(set(names.values()) - set(values.index))
     if absent:
@@ -46,7 +55,8 @@ def stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[st
 
 
 def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:
-    """Figures of one file model by model: name in the finding → value; figures that are no number are left out.
+    """Figures of one file model by model: name in the finding → value; figures that are no number
+    are left out.
 
     `names` maps a name, with {} for the model's short name, to a pattern of pointers.
     Raises DataError for a pattern without a figure.
@@ -57,15 +67,23 @@ def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> 
     for name, pattern in names.items():
         matching = rows[rows["pointer"].str.fullmatch(pattern)]
         if matching.empty:
-            raise DataError("a stated figure is not in the table statements", where=source, got=pattern)
-        figures |= {name.format(short_name(row.model_id)): float(row.value) for row in matching.itertuples()}
+            raise DataError(
+                "a stated figure is not in the table statements", where=source, got=pattern
+            )
+        figures |= {
+            name.format(short_name(row.model_id)): float(row.value) for row in matching.itertuples()
+        }
     return figures
 
 
 def audit_by_model(
-    tables: Evidence, source: str, names: Mapping[str, str], recomputed: Iterable[tuple[object, Sequence[float]]]
+    tables: Evidence,
+    source: str,
+    names: Mapping[str, str],
+    recomputed: Iterable[tuple[object, Sequence[float]]],
 ) -> Audit:
-    """Figures of one file (`names` as in `stated_by_model`) against those recomputed: model and values in turn."""
+    """Figures of one file (`names` as in `stated_by_model`) against those recomputed: model and
+    values in turn."""
     reproduced = {
         name.format(short_name(str(model))): float(value)
         for model, values in recomputed
@@ -84,7 +102,9 @@ def of_models(
 def joined(*audits: Audit) -> Audit:
     """All figures of some audits."""
     published = {name: value for audit in audits for name, value in audit.published.items()}
-    return Audit(published, {name: value for audit in audits for name, value in audit.reproduced.items()})
+    return Audit(
+        published, {name: value for audit in audits for name, value in audit.reproduced.items()}
+    )
 
 
 def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
@@ -96,7 +116,9 @@ def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
     rows = tables.table("statements", source=list(sources))
     rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")
     behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
-    copied = pd.DataFrame({"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour})
+    copied = pd.DataFrame(
+        {"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour}
+    )
     return copied[copied["behaviour"] != "UNKNOWN"].reset_index(drop=True)
 
 
@@ -117,7 +139,8 @@ NAMED_GAINS = tuple(Case(name, GAIN_WORDS[column], column) for name, column in C
 
 
 def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
-    """Rows of `features` for the runs of the named files only, so that other files' rows make no finding stale.
+    """Rows of `features` for the runs of the named files only, so that other files' rows make no
+    finding stale.
 
     Without files: of all runs but the controlled study's.
     """
@@ -127,10 +150,11 @@ def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
 
 
 def heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
-    """Rows for `fit_heritage` of the named files, in order of preference: see `modelling.heritage.rows.gain_rows`.
+    """Rows for `fit_heritage` of the named files, in order of preference: see
+    `modelling.heritage.rows.gain_rows`.
 
-    Without files: of all rows but the controlled study's, a user's own among them, as files written by
-    `thermostats new heritage` ask.
+    Without files: of all rows but the controlled study's, a user's own among them, as files written
+    by `thermostats new heritage` ask.
     """
     read = {name: tables.table(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
     values = by_prompt(models=tables.table("models"), **read)
@@ -145,22 +169,28 @@ def _of(sources: Sequence[str]) -> dict[str, list[str]]:
 
 
 def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Features of the files of penultimate gains, and what a fit has to know of them: files, prompts of every set."""
+    """Features of the files of penultimate gains, and what a fit has to know of them: files,
+    prompts of every set."""
     rows = features_of(tables, PYTHIA, HUNT)
-    sizes = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"]))).groupby("prompt_set").size()
+    sizes = (
+        tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+        .groupby("prompt_set")
+        .size()
+    )
     counts = {str(name): int(size) for name, size in sizes.items()}
     return rows, {"source": [PYTHIA, HUNT], "prompt_counts": counts}
 
 
 def gains(tables: Evidence) -> pd.DataFrame:
-    """One row per model whose penultimate gain was published, with t intervals over prompts where there are some.
+    """One row per model whose penultimate gain was published, with t intervals over prompts where
+    there are some.
 
     Of another set of evidence those of `model_rows` of which a lab is known.
 
-    A model that is in both files is taken from the one with more prompts. To the columns of `features` come `gain`
-    (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`, `total_to_penultimate` = n_(L-1)/n_1 and
-    `total_from_input` = n_(L-1)/n_0.
-    Published standard deviations are of the population (divisor n) and are scaled to n - 1.
+    A model that is in both files is taken from the one with more prompts. To the columns of
+    `features` come `gain` (the penultimate one), `log_gain`, `n_prompts`, `lower`, `upper`,
+    `total_to_penultimate` = n_(L-1)/n_1 and `total_from_input` = n_(L-1)/n_0. Published standard
+    deviations are of the population (divisor n) and are scaled to n - 1.
     """
     if tables.name in VIEWS:
         return having(model_rows(tables, incomparable=True), "heritage")
@@ -174,22 +204,36 @@ def gains(tables: Evidence) -> pd.DataFrame:
     rows = rows.assign(lower=rows["gain"] - half, upper=rows["gain"] + half)
     rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** (rows["n_layers"] - 2)
     first = tables.table("layers", source=[PYTHIA, HUNT], position="last")
-    first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")["gain_block"]
+    first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")[
+        "gain_block"
+    ]
     rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
     return one_row_a_model(rows.dropna(subset="gain"))
 
 
 def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per prompt of models of `gains`: values with the mean and the t interval that the model has.
+    """One row per prompt of models of `gains`: values with the mean and the t interval that the
+    model has.
 
     Columns: model_id, heritage, prompt_id, category (empty), gain.
     """
-    made = [pd.DataFrame(columns=["model_id", "heritage", "category", "prompt_id", "gain"])] if rows.empty else []
+    made = (
+        [pd.DataFrame(columns=["model_id", "heritage", "category", "prompt_id", "gain"])]
+        if rows.empty
+        else []
+    )
     for row in rows.itertuples():
         n = int(row.n_prompts)
         sd = (row.upper - row.lower) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n)
-        columns = {"model_id": row.model_id, "heritage": row.heritage, "category": "", "prompt_id": range(n)}
-        made.append(pd.DataFrame(columns).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1)))
+        columns = {
+            "model_id": row.model_id,
+            "heritage": row.heritage,
+            "category": "",
+            "prompt_id": range(n),
+        }
+        made.append(
+            pd.DataFrame(columns).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1))
+        )
     return pd.concat(made, ignore_index=True)
 
 
@@ -203,13 +247,15 @@ BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"
 GPT2 = "gpt2_layernorm_validation_20260105_150306.json"
 GPTJ = "gptj_parallel_test_20260105_152333.json"
 LAST_GAIN_FILES = (BENCHMARK, TWIN, GPT2, GPTJ)
-"""Files that hold the gain of the last block by prompt, in order of preference where two measured one model."""
+"""Files that hold the gain of the last block by prompt, in order of preference where two measured
+one model."""
 MEASURED = "thermostats"
 """Source of what this package measured itself."""
 
 
 def one_run_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of one run a model: that of the first of `LAST_GAIN_FILES` that has it; another source comes last."""
+    """Rows of one run a model: that of the first of `LAST_GAIN_FILES` that has it; another source
+    comes last."""
     order = rows["source"].map({source: place for place, source in enumerate(LAST_GAIN_FILES)})
     order = order.fillna(len(LAST_GAIN_FILES))
     return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
@@ -221,23 +267,27 @@ def measured_here(tables: Evidence, gain: str) -> pd.DataFrame:
 
 
 def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
-    """A named gain by prompt with `category`: of the named files, or of another set of evidence all its models.
+    """A named gain by prompt with `category`: of the named files, or of another set of evidence all
+    its models.
 
-    Runs of a single prompt are left out, since they say nothing of prompts. Of the set `pooled` the geometric mean of
-    all runs of a model on the same prompts.
+    Runs of a single prompt are left out, since they say nothing of prompts. Of the set `pooled` the
+    geometric mean of all runs of a model on the same prompts.
     """
     if tables.name not in VIEWS:
         return with_category(tables, gain_by_prompt(tables, gain, *sources))
     rows = with_category(tables, gain_by_prompt(tables, gain))
     rows = rows[rows.groupby("run_id")["prompt_id"].transform("size") > 1]
     if tables.name == POOLED and len(rows):
-        logs = np.log(rows["value"].astype(float)).groupby([rows[n] for n in ("model_id", "prompt_set", "prompt_id")])
+        logs = np.log(rows["value"].astype(float)).groupby(
+            [rows[n] for n in ("model_id", "prompt_set", "prompt_id")]
+        )
         rows = rows.assign(value=np.exp(logs.transform("mean")))
     return one_prompt_set(rows)
 
 
 def without_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same rows, without their column of labs where one is not known: for what is asked of models alone."""
+    """The same rows, without their column of labs where one is not known: for what is asked of
+    models alone."""
     return rows if (rows["heritage"].fillna("") != "").all() else rows.drop(columns="heritage")
 
 
@@ -252,12 +302,18 @@ def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
 
 
 def fit_last_gains(rows: pd.DataFrame, *, scale: float, seed: int) -> Fit:
-    """Mean log gains of models over categories: `fit_unit_means` of the gain `value`, models by short names.
+    """Mean log gains of models over categories: `fit_unit_means` of the gain `value`, models by
+    short names.
 
     `scale`: prior scale of log gains.
     """
-    named = rows.assign(log_gain=np.log(rows["value"]), model_id=[short_name(str(name)) for name in rows["model_id"]])
-    return fit_unit_means(named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed)
+    named = rows.assign(
+        log_gain=np.log(rows["value"]),
+        model_id=[short_name(str(name)) for name in rows["model_id"]],
+    )
+    return fit_unit_means(
+        named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed
+    )
 
 
 DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
@@ -268,7 +324,10 @@ DENSITY = {
     "ρ of GPT-J-6B": "section 5.4 GPT-J-6B",
     "ratio of the two": "section 5.4 ratio",
 }
-ACCURACY = {HUNT: "accuracy in the hunt's file, share", CLEAN: "accuracy in the clean residual's file, %"}
+ACCURACY = {
+    HUNT: "accuracy in the hunt's file, share",
+    CLEAN: "accuracy in the clean residual's file, %",
+}
 DENSITY_IN_THE_FAMILY = {
     "r of ρ and gain in the file": "/analysis/rho_gain_correlation",
     "its p": "/analysis/correlation_p_value",
@@ -286,17 +345,27 @@ DEPTH_IN_THE_FILE = {
     "r with ρ in place of depth": "/analysis/rho_gain_correlation",
     "p with ρ in place of depth": "/analysis/correlation_p_value",
 }
-DEPTH_POINTS = {"mean gain of {}": r"/models/\d+/residual_gain_mean", "SD of {}": r"/models/\d+/residual_gain_std"}
+DEPTH_POINTS = {
+    "mean gain of {}": r"/models/\d+/residual_gain_mean",
+    "SD of {}": r"/models/\d+/residual_gain_std",
+}
 FOCAL = "EleutherAI"
 LABS = (FOCAL, "TII", "StabilityAI", "Meta", "BigScience")
-DAMPENS, EXPAND, FISHER = "EleutherAI dampens, %", "others expand, %", "Fisher p <"
-SIGNS = {DAMPENS: "abstract (2) EleutherAI", EXPAND: "abstract (2) others", FISHER: "section 4.2 Fisher"} | {
-    f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS
+DAMPENS = "EleutherAI dampens, %"
+EXPAND = "others expand, %"
+FISHER = "Fisher p <"
+SIGNS = {
+    DAMPENS: "abstract (2) EleutherAI",
+    EXPAND: "abstract (2) others",
+    FISHER: "section 4.2 Fisher",
+} | {f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS}
+SIGNS_IN_THE_HUNT = {
+    f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS
+} | {f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS}
+FINAL_NORM = {
+    "accuracy with the norm, %": "appendix B with",
+    "accuracy without, %": "appendix B without",
 }
-SIGNS_IN_THE_HUNT = {f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS} | {
-    f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS
-}
-FINAL_NORM = {"accuracy with the norm, %": "appendix B with", "accuracy without, %": "appendix B without"}
 FINAL_NORM_IN_FILES = {
     HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
     CLEAN: {"two models, without, %": "/h25_accuracy"},
@@ -324,12 +393,15 @@ def _penultimate(evidence: Evidence, source: str) -> pd.DataFrame:
 
 
 def density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> Audit:
-    """Accuracies of the rule on ρ, and the densities of the two named models; `every`: rows of `gains`."""
+    """Accuracies of the rule on ρ, and the densities of the two named models; `every`: rows of
+    `gains`."""
     low, high = published_thresholds(evidence)
     published = stated(evidence, DENSITY)
     for file, name in ACCURACY.items():
         published |= stated(evidence, {name: "/h25_accuracy"}, file)
-    hunt, clean = (named_by_density(_penultimate(evidence, file), high).estimate for file in (HUNT, CLEAN))
+    hunt, clean = (
+        named_by_density(_penultimate(evidence, file), high).estimate for file in (HUNT, CLEAN)
+    )
     rho = every.set_index("model_id")["rho"]
     return Audit(
         published | {"critical ρ, lower": low, "critical ρ, upper": high},
@@ -350,14 +422,18 @@ def density_in_the_family(evidence: Evidence, rows: pd.DataFrame, *, seed: int) 
     r = correlation(rows["rho"], rows["gain"], seed=seed)
     dense = rows["rho"] >= published_thresholds(evidence)[1]
     shares = (rows.loc[dense, "gain"] < 1).mean(), (rows.loc[~dense, "gain"] > 1).mean()
-    figures = dict(zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True))
+    figures = dict(
+        zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True)
+    )
     return Audit(stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), figures)
 
 
 def density_of_the_pair(evidence: Evidence) -> Audit:
     """Gains of the two named models on three prompts."""
     rows = ((row.model_id, [row.gain]) for row in _penultimate(evidence, CLEAN).itertuples())
-    return audit_by_model(evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}, rows)
+    return audit_by_model(
+        evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}, rows
+    )
 
 
 def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audit:
@@ -374,8 +450,12 @@ def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audi
         "accuracy with the norm, %": 100 * hunt["right_with"].mean(),
         "accuracy without, %": 100 * hunt["right_without"].mean(),
         "hunt, without the norm, share": hunt["right_without"].mean(),
-        "Pythia family, dense models below 1, share": (pythia.loc[dense, "penultimate_gain"] < 1).mean(),
-        "Pythia family, other models above 1, share": (pythia.loc[~dense, "penultimate_gain"] > 1).mean(),
+        "Pythia family, dense models below 1, share": (
+            pythia.loc[dense, "penultimate_gain"] < 1
+        ).mean(),
+        "Pythia family, other models above 1, share": (
+            pythia.loc[~dense, "penultimate_gain"] > 1
+        ).mean(),
         "hunt, without the norm, %": 100 * hunt["right_without"].mean(),
         "hunt, with it, %": 100 * hunt["right_with"].mean(),
         "Pythia family, without, %": 100 * pythia["right_without"].mean(),
@@ -387,11 +467,14 @@ def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audi
 
 
 def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
-    """Correlations of the Pythia family's gains, and the points of figure 1; `rows`: the family's of `gains`.
+    """Correlations of the Pythia family's gains, and the points of figure 1; `rows`: the family's
+    of `gains`.
 
     Standard deviations have the divisor n, as in the file.
     """
-    r = [correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "n_layers", "rho")]
+    r = [
+        correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "n_layers", "rho")
+    ]
     figures = [value for fit in r for value in (fit.estimate, fit.p_value)]
     published = stated(evidence, DEPTH) | stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
     sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
@@ -402,15 +485,18 @@ def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
 
 @dataclass(frozen=True)
 class StatedShares:
-    """Shares of dampening models as stated, of EleutherAI and of all other labs, and the bound of Fisher's p."""
+    """Shares of dampening models as stated, of EleutherAI and of all other labs, and the bound of
+    Fisher's p."""
 
     focal: float
     others: float
     bound: float
 
     def fisher(self, inside: int, outside: int) -> float:
-        """Fisher's two-sided p of the stated shares with so many models in EleutherAI and elsewhere."""
-        a, c = round(self.focal * inside), round(self.others * outside)
+        """Fisher's two-sided p of the stated shares with so many models in EleutherAI and
+        elsewhere."""
+        a = round(self.focal * inside)
+        c = round(self.others * outside)
         return fisher_exact([[a, inside - a], [c, outside - c]]).p_value
 
 
@@ -422,8 +508,11 @@ def stated_shares(evidence: Evidence) -> StatedShares:
 
 def dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
     """Models below 1 and others, in EleutherAI and elsewhere."""
-    inside, dampens = rows["heritage"] == FOCAL, rows[value] < 1
-    return [[int((group & dampens).sum()), int((group & ~dampens).sum())] for group in (inside, ~inside)]
+    inside = rows["heritage"] == FOCAL
+    dampens = rows[value] < 1
+    return [
+        [int((group & dampens).sum()), int((group & ~dampens).sum())] for group in (inside, ~inside)
+    ]
 
 
 def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
@@ -431,7 +520,11 @@ def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
     hunt = features_of(evidence, HUNT)
     (a, b), (c, d) = counts = dampening(hunt, "penultimate_gain")
     means = every.groupby("heritage")["gain"].mean()
-    figures = {DAMPENS: 100 * a / (a + b), EXPAND: 100 * d / (c + d), FISHER: fisher_exact(counts).p_value}
+    figures = {
+        DAMPENS: 100 * a / (a + b),
+        EXPAND: 100 * d / (c + d),
+        FISHER: fisher_exact(counts).p_value,
+    }
     figures |= {f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means}
     for lab, gain in hunt.groupby("heritage")["penultimate_gain"]:
         figures[f"mean gain {lab} in the hunt"] = float(gain.mean())
@@ -450,7 +543,8 @@ OVER_PROMPTS = {
     "smallest last gain of {}": r"/modulation_ranges/[^/]+/min",
     "largest last gain of {}": r"/modulation_ranges/[^/]+/max",
     "range of the last gain of {}": r"/modulation_ranges/[^/]+/range",
-    "complexity and last gain of {}, Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
+    "complexity and last gain of {}, "
+    "Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
     "complexity and last gain of {}, p": r"/complexity_correlations/\d+/Complexity_Spearman_p",
 }
 CORRELATION = {
@@ -462,35 +556,54 @@ CORRELATION = {
 
 
 def figure_7_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains by prompt."""
+    """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains
+    by prompt."""
     most = float(rows.groupby("model_id").size().max())
-    moments = of_models(rows, lambda of_model: (of_model["value"].mean(), of_model["value"].std(ddof=0)))
+    moments = of_models(
+        rows, lambda of_model: (of_model["value"].mean(), of_model["value"].std(ddof=0))
+    )
     return joined(
-        Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}), audit_by_model(tables, PYTHIA, FIGURE_7, moments)
+        Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}),
+        audit_by_model(tables, PYTHIA, FIGURE_7, moments),
     )
 
 
 def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Range of the gain over prompts and its Spearman correlation with complexity; `rows`: gains by prompt."""
+    """Range of the gain over prompts and its Spearman correlation with complexity; `rows`: gains by
+    prompt."""
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    both = rows.merge(prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"])
+    both = rows.merge(
+        prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"]
+    )
 
     def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
-        low, high = of_model["value"].min(), of_model["value"].max()
-        return (low, high, high - low, *stats.spearmanr(of_model["complexity"].astype(float), of_model["value"]))
+        low = of_model["value"].min()
+        high = of_model["value"].max()
+        return (
+            low,
+            high,
+            high - low,
+            *stats.spearmanr(of_model["complexity"].astype(float), of_model["value"]),
+        )
 
     return audit_by_model(tables, BENCHMARK, OVER_PROMPTS, of_models(both, figures))
 
 
 def of_one_model(tables: Evidence) -> pd.DataFrame:
-    """Gain with the final norm (`value`) and entropy over the prompts of the file on one model's input."""
+    """Gain with the final norm (`value`) and entropy over the prompts of the file on one model's
+    input."""
     gains = tables.table("summaries", source=INPUT, estimand="normed_gain_all_tokens")
     entropy = tables.table("outputs", source=INPUT)[["prompt_id", "entropy"]]
-    return gains.merge(entropy, on="prompt_id")[["model_id", "heritage", "prompt_id", "value", "entropy"]]
+    return gains.merge(entropy, on="prompt_id")[
+        ["model_id", "heritage", "prompt_id", "value", "entropy"]
+    ]
 
 
 def entropy_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Correlations of gain and entropy over prompts; `rows` from `of_one_model`."""
-    r, rho = stats.pearsonr(rows["value"], rows["entropy"]), stats.spearmanr(rows["value"], rows["entropy"])
+    r = stats.pearsonr(rows["value"], rows["entropy"])
+    rho = stats.spearmanr(rows["value"], rows["entropy"])
     figures = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
-    return Audit(stated(tables, CORRELATION, INPUT), dict(zip(CORRELATION, map(float, figures), strict=True)))
+    return Audit(
+        stated(tables, CORRELATION, INPUT), dict(zip(CORRELATION, map(float, figures), strict=True))
+    )

@@ -1,4 +1,5 @@
-"""Entropy of the next token and last gain by prompt, and the audit of the study's correlations and t tests."""
+"""Entropy of the next token and last gain by prompt, and the audit of the study's correlations and
+t tests."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ IN_THE_FILE = {
     "{} Pearson": r"/entropy_correlations/\d+/Pearson_r",
     "{} Pearson p": r"/entropy_correlations/\d+/Pearson_p",
 }
-IN_GPT2_FILE = {BENTOV: r"/bentov_law_results/\d+/Bentov_Correlation", BENTOV_P: r"/bentov_law_results/\d+/p_value"}
+IN_GPT2_FILE = {
+    BENTOV: r"/bentov_law_results/\d+/Bentov_Correlation",
+    BENTOV_P: r"/bentov_law_results/\d+/p_value",
+}
 CLICHES = {
     "{} mean entropy, clichés": r"/p3_platitude_tunnel/\d+/Cliche_Entropy_Mean",
     "{} mean entropy, novel": r"/p3_platitude_tunnel/\d+/Novel_Entropy_Mean",
@@ -53,18 +57,22 @@ CLICHES = {
 
 
 def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
-    """Gains by run and prompt with the entropy of the next token, of the files of last gains or the named sources.
+    """Gains by run and prompt with the entropy of the next token, of the files of last gains or the
+    named sources.
 
     Of another set of evidence without sources: of the whole set.
     """
-    chosen = {} if tables.name in VIEWS and not sources else {"source": list(sources or LAST_GAIN_FILES)}
+    chosen = (
+        {} if tables.name in VIEWS and not sources else {"source": list(sources or LAST_GAIN_FILES)}
+    )
     outputs = tables.table("outputs", **chosen)[["run_id", "prompt_id", "entropy"]]
     rows = gains.merge(outputs[outputs["entropy"].notna()], on=["run_id", "prompt_id"])
     return rows.astype({"value": float, "entropy": float})
 
 
 def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Correlations model by model; the GPT-2 file's are of entropy and the distance of the gain from 1."""
+    """Correlations model by model; the GPT-2 file's are of entropy and the distance of the gain
+    from 1."""
 
     def of_gain(of_model: pd.DataFrame) -> tuple[float, ...]:
         return (
@@ -86,11 +94,15 @@ def cliche_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean entropies of clichés and novel prompts model by model, with the study's t test."""
 
     def differences(of_model: pd.DataFrame) -> tuple[float, ...]:
-        first, second = (of_model.loc[of_model["category"] == c, "entropy"] for c in ("Cliche", "Novel"))
+        first, second = (
+            of_model.loc[of_model["category"] == c, "entropy"] for c in ("Cliche", "Novel")
+        )
         size = (first.mean() - second.mean()) / ((first.var() + second.var()) / 2) ** 0.5
         return (first.mean(), second.mean(), *stats.ttest_ind(first, second), size)
 
-    return audit_by_model(tables, BENCHMARK, CLICHES, of_models(rows[rows["source"] == BENCHMARK], differences))
+    return audit_by_model(
+        tables, BENCHMARK, CLICHES, of_models(rows[rows["source"] == BENCHMARK], differences)
+    )
 
 
 SOURCE = "restriction_maps_results.json"
@@ -108,10 +120,15 @@ BY_INDEX = {
 }
 
 
-def transition_layers(maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series) -> dict[str, float]:
+def transition_layers(
+    maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
+) -> dict[str, float]:
     """L* (1-based) by the names of `DEFINITIONS`, among the layers that are numbers."""
-    L, H = float(model["n_layers"]), float(model["n_heads"])
-    steep = np.abs(np.gradient(traces["trace"].to_numpy(float)))  # missing where a neighbouring layer is
+    L = float(model["n_layers"])
+    H = float(model["n_heads"])
+    steep = np.abs(
+        np.gradient(traces["trace"].to_numpy(float))
+    )  # missing where a neighbouring layer is
     layers = (
         float(maps.loc[maps["contraction_ratio"].idxmin(), "layer"]),
         float(traces["layer"].iloc[int(np.nanargmax(steep))]),
@@ -121,11 +138,13 @@ def transition_layers(maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
 
 
 def before_and_after(maps: pd.DataFrame, layers: dict[str, float], measure: str) -> pd.DataFrame:
-    """One row per definition: geometric means of a measure before and after L*, layers below 1 before, `shows_it`."""
+    """One row per definition: geometric means of a measure before and after L*, layers below 1
+    before, `shows_it`."""
     log = np.log(maps[measure])
     rows = []
     for name, at in layers.items():
-        before, after = log[maps["layer"] < at], log[maps["layer"] > at]
+        before = log[maps["layer"] < at]
+        after = log[maps["layer"] > at]
         means = float(np.exp(before.mean())), float(np.exp(after.mean()))
         rows.append((DEFINITIONS[name], at, *means, int((before < 0).sum()), len(before)))
     columns = ["definition", "L_star", "before", "after", "layers_below_1_before", "layers_before"]
@@ -134,14 +153,17 @@ def before_and_after(maps: pd.DataFrame, layers: dict[str, float], measure: str)
 
 
 def published(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float], pd.Series]:
-    """Both measures by layer of the file's model, its L* by definition, its row of the table of models.
+    """Both measures by layer of the file's model, its L* by definition, its row of the table of
+    models.
 
     Layers in which attention overflowed have no numbers and are left out.
     """
     rows = tables.table("attention", source=SOURCE)
     model = tables.table("models", model_id=rows["model_id"].iloc[0]).iloc[0]
     maps = every_layer(rows).dropna().astype(float).reset_index(drop=True)
-    traces = rows[rows["variant"] == "subsampled"].sort_values("layer")[["layer", "trace"]].astype(float)
+    traces = (
+        rows[rows["variant"] == "subsampled"].sort_values("layer")[["layer", "trace"]].astype(float)
+    )
     return maps, transition_layers(maps, traces, model), model
 
 
@@ -151,44 +173,62 @@ def every_layer(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def not_W_V(tables: Evidence) -> bool:
-    """True where the file's operator norms were computed with a third of the fused matrix, which is not W_V."""
+    """True where the file's operator norms were computed with a third of the fused matrix, which is
+    not W_V."""
     sizes = tables.table("summaries", source=SOURCE)["estimand"]
     return bool(sizes.str.startswith("W_V_spectral_norm_published_thirds").any())
 
 
 def maps_audit(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, int]:
-    """L* as the file gives it, counted from 0; layers without a number, and all layers. `layers`: from `published`."""
+    """L* as the file gives it, counted from 0; layers without a number, and all layers. `layers`:
+    from `published`."""
     every = every_layer(tables.table("attention", source=SOURCE))
     slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
     values = (layers["minimum"] - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
     figures = dict(zip(BY_INDEX, values, strict=True))
-    return Audit(stated(tables, BY_INDEX, SOURCE), figures), int(every.isna().any(axis=1).sum()), len(every)
+    return (
+        Audit(stated(tables, BY_INDEX, SOURCE), figures),
+        int(every.isna().any(axis=1).sum()),
+        len(every),
+    )
 
 
 def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per model and layer: geometric mean over prompts of both measures, mean trace; all heads together."""
-    all_heads = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(subset=[*MEASURES, "trace"])
+    """One row per model and layer: geometric mean over prompts of both measures, mean trace; all
+    heads together."""
+    all_heads = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(
+        subset=[*MEASURES, "trace"]
+    )
     logs = all_heads.assign(**{name: np.log(all_heads[name].astype(float)) for name in MEASURES})
-    mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[[*MEASURES, "trace"]].mean()
+    mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[
+        [*MEASURES, "trace"]
+    ].mean()
     return mean.assign(**{name: np.exp(mean[name]) for name in MEASURES})
 
 
 def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """One row per model deep enough: means before and after every L*, whether any definition shows the pattern."""
-    by_model, rows = models.drop_duplicates("model_id").set_index("model_id"), []
+    """One row per model deep enough: means before and after every L*, whether any definition shows
+    the pattern."""
+    by_model = models.drop_duplicates("model_id").set_index("model_id")
+    rows = []
     for (model, heritage), of_model in layers.groupby(["model_id", "heritage"]):
         if len(of_model) < LEAST_BLOCKS:
             continue
         curve = of_model.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
-        sides = before_and_after(curve, transition_layers(curve, curve, by_model.loc[model]), measure)
+        sides = before_and_after(
+            curve, transition_layers(curve, curve, by_model.loc[model]), measure
+        )
         means = sides[["before", "after"]].to_numpy(float).ravel()
-        rows.append((model, heritage, *means, float(curve[measure].max()), bool(sides["shows_it"].any())))
+        rows.append(
+            (model, heritage, *means, float(curve[measure].max()), bool(sides["shows_it"].any()))
+        )
     means = [f"{side}_{name}" for name in DEFINITIONS for side in ("before", "after")]
     return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
 
 
 def over_models(table: pd.DataFrame) -> pd.DataFrame:
-    """Median and middle 90% of models of every mean of `patterns`, one row per definition and side of L*."""
+    """Median and middle 90% of models of every mean of `patterns`, one row per definition and side
+    of L*."""
     rows = []
     for name in DEFINITIONS:
         for side in ("before", "after"):
@@ -198,38 +238,61 @@ def over_models(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["row", "definition", "part", "estimate", "lower", "upper"])
 
 
-def against_formula(attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
-    """Per model, layer, head and prompt: measured trace, (n − tr A)·‖W_V^h‖_F², their residual over n‖W_V^h‖_F².
+def against_formula(
+    attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame
+) -> pd.DataFrame:
+    """Per model, layer, head and prompt: measured trace, (n − tr A)·‖W_V^h‖_F², their residual over
+    n‖W_V^h‖_F².
 
     n, tr A and ‖W_V^h‖_F come from tables that were measured without one another.
     """
     key = ["model_id", "revision"]
-    heads = attention[(attention["variant"] == "exact") & (attention["head"] != "")].dropna(subset="trace")
+    heads = attention[(attention["variant"] == "exact") & (attention["head"] != "")].dropna(
+        subset="trace"
+    )
     norms = weights[(weights["matrix"] == "W_V") & (weights["head"] != "")]
-    norms = norms[[*key, "layer", "head", "frobenius_norm"]].drop_duplicates([*key, "layer", "head"])
+    norms = norms[[*key, "layer", "head", "frobenius_norm"]].drop_duplicates(
+        [*key, "layer", "head"]
+    )
     lengths = layers.dropna(subset="n_tokens").drop_duplicates([*key, "prompt_set", "prompt_id"])
     lengths = lengths[[*key, "prompt_set", "prompt_id", "n_tokens"]]
-    rows = heads.merge(norms, on=[*key, "layer", "head"]).merge(lengths, on=[*key, "prompt_set", "prompt_id"])
-    n, squared = rows["n_tokens"].astype(float), rows["frobenius_norm"].astype(float) ** 2
-    trace, by_formula = rows["trace"].astype(float), (n - n * rows["self_attention"].astype(float)) * squared
+    rows = heads.merge(norms, on=[*key, "layer", "head"]).merge(
+        lengths, on=[*key, "prompt_set", "prompt_id"]
+    )
+    n = rows["n_tokens"].astype(float)
+    squared = rows["frobenius_norm"].astype(float) ** 2
+    trace = rows["trace"].astype(float)
+    by_formula = (n - n * rows["self_attention"].astype(float)) * squared
     return rows[["model_id", "heritage", "layer", "head", "prompt_id"]].assign(
         trace=trace, by_formula=by_formula, residual=(trace - by_formula).abs() / (n * squared)
     )
 
 
 def over_exact(attention: pd.DataFrame) -> pd.DataFrame:
-    """One row per model: each trace of the study over the exact one, layer by layer and prompt by prompt, median."""
+    """One row per model: each trace of the study over the exact one, layer by layer and prompt by
+    prompt, median."""
     all_heads = attention[(attention["head"] == "") & attention["trace"].notna()]
     wide = all_heads.pivot_table(
         index=["model_id", "layer", "prompt_id"], columns="variant", values="trace", dropna=False
     )
-    wide = wide.reindex(columns=["exact", "first_head", "multi_head", "printed_factor"]).astype(float).dropna()
-    return wide.drop(columns="exact").div(wide["exact"], axis=0).groupby("model_id").median().reset_index()
+    wide = (
+        wide.reindex(columns=["exact", "first_head", "multi_head", "printed_factor"])
+        .astype(float)
+        .dropna()
+    )
+    return (
+        wide.drop(columns="exact")
+        .div(wide["exact"], axis=0)
+        .groupby("model_id")
+        .median()
+        .reset_index()
+    )
 
 
 FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
 SUBSAMPLED = "H4_validation_20260106_014132.json"
-SMALLEST_GPT2, SMALL_OPT = "openai-community/gpt2", "facebook/opt-125m"
+SMALLEST_GPT2 = "openai-community/gpt2"
+SMALL_OPT = "facebook/opt-125m"
 STATED = {
     "mean trace of GPT-2": "section 5.2.3 GPT-2",
     "mean trace of OPT-125m": "section 5.2.3 OPT-125m",
@@ -252,20 +315,24 @@ def traces_by_layer(tables: Evidence) -> pd.DataFrame:
 
 
 def mean_traces(tables: Evidence) -> pd.DataFrame:
-    """One row per model and file of stated behaviour: mean trace over the layers that are numbers, by variant.
+    """One row per model and file of stated behaviour: mean trace over the layers that are numbers,
+    by variant.
 
-    Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model expands. Of another
-    set of evidence `source`, `multi_head` (exact traces added over heads) and `by_gain`, by the penultimate gain.
+    Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model
+    expands. Of another set of evidence `source`, `multi_head` (exact traces added over heads) and
+    `by_gain`, by the penultimate gain.
     """
     if tables.name in VIEWS:
         models = having(model_rows(tables, incomparable=True), "heritage")
         heads = tables.table("attention", variant="exact").dropna(subset="trace")
-        heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(models[["model_id", "revision"]])
+        heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(
+            models[["model_id", "revision"]]
+        )
         totals = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()
         means = totals.groupby("model_id").mean()
-        return models.assign(multi_head=models["model_id"].map(means), by_gain=models["gain"] > 1).dropna(
-            subset="multi_head"
-        )
+        return models.assign(
+            multi_head=models["model_id"].map(means), by_gain=models["gain"] > 1
+        ).dropna(subset="multi_head")
     groups = traces_by_layer(tables).groupby(["source", "model_id", "heritage", "variant"])["trace"]
     wide = groups.mean().unstack("variant").reset_index()
     layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()
@@ -287,9 +354,12 @@ def trace_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     for source, names in BY_MODEL.items():
         published |= stated_by_model(tables, source, names)
     small = rows[rows["source"] == H4_V2].set_index("model_id")["multi_head"]
-    first, second = float(small[SMALLEST_GPT2]), float(small[SMALL_OPT])
+    first = float(small[SMALLEST_GPT2])
+    second = float(small[SMALL_OPT])
     reproduced = dict(zip(STATED, (first, second, first / second), strict=True))
-    for (model, variant), value in traces_by_layer(tables).groupby(["model_id", "variant"])["trace"].mean().items():
+    for (model, variant), value in (
+        traces_by_layer(tables).groupby(["model_id", "variant"])["trace"].mean().items()
+    ):
         name = VARIANTS[variant].format(short_name(model))
         if name in published:
             reproduced[name] = float(value)
@@ -331,7 +401,8 @@ TRANSITION_DEFINITIONS = (
 
 
 def empirical(tables: Evidence) -> pd.DataFrame:
-    """One row per model and definition: L* as the study counts it (index from 0 where its files hold indices).
+    """One row per model and definition: L* as the study counts it (index from 0 where its files
+    hold indices).
 
     Of another set of evidence the mean over prompts on the exact trace, counted in the same way.
     """
@@ -339,26 +410,42 @@ def empirical(tables: Evidence) -> pd.DataFrame:
         rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
         rows = of_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
         rows = rows.assign(layer=rows["layer"] - 1)
-        return without_tuned(tables, rows).groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+        return (
+            without_tuned(tables, rows)
+            .groupby(["kind", "model_id"], as_index=False)["layer"]
+            .mean()
+        )
     both = pd.concat([published_transitions(tables), all_heads(tables)])
     return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
 
 
 def published_transitions(tables: Evidence) -> pd.DataFrame:
-    """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id, kind, layer."""
+    """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id,
+    kind, layer."""
     figure = tables.table("statements", source="preprint")
-    figure = figure[figure["statistic"].str.startswith("L* read off")].rename(columns={"value": "layer"})
+    figure = figure[figure["statistic"].str.startswith("L* read off")].rename(
+        columns={"value": "layer"}
+    )
     layers = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
     layers = layers[layers["layer"].notna()].rename(columns={"definition": "kind"})
     layers = layers.assign(layer=layers["layer"] - 1)
-    return pd.concat([part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), layers)])
+    return pd.concat(
+        [part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), layers)]
+    )
 
 
 def all_heads(tables: Evidence) -> pd.DataFrame:
-    """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every layer a number."""
-    rows = tables.table("attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head="").sort_values("layer")
+    """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every
+    layer a number."""
+    rows = tables.table(
+        "attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head=""
+    ).sort_values("layer")
     steepest = [
-        {"model_id": model, "kind": ALL_HEADS, "layer": float(np.abs(np.gradient(part["trace"])).argmax())}
+        {
+            "model_id": model,
+            "kind": ALL_HEADS,
+            "layer": float(np.abs(np.gradient(part["trace"])).argmax()),
+        }
         for model, part in rows.groupby("model_id")
         if part["trace"].notna().all()
     ]
@@ -368,8 +455,12 @@ def all_heads(tables: Evidence) -> pd.DataFrame:
 def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = stated(tables, CONSTANTS)
-    shape = tables.table("models")[["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]]
-    rows = rows.merge(shape.drop_duplicates("model_id"), on="model_id").astype({"n_layers": float, "n_heads": float})
+    shape = tables.table("models")[
+        ["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]
+    ]
+    rows = rows.merge(shape.drop_duplicates("model_id"), on="model_id").astype(
+        {"n_layers": float, "n_heads": float}
+    )
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
     rows["half"] = L / 2
@@ -377,10 +468,14 @@ def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
 
 
 def errors(rows: pd.DataFrame) -> pd.DataFrame:
-    """Errors of depth of the formula and of L/2 in per cent: columns error_formula and error_half."""
+    """Errors of depth of the formula and of L/2 in per cent: columns error_formula and
+    error_half."""
     names = ("formula", "half")
     return pd.DataFrame(
-        {f"error_{name}": 100 * (rows[name] - rows["layer"]).abs() / rows["n_layers"] for name in names}
+        {
+            f"error_{name}": 100 * (rows[name] - rows["layer"]).abs() / rows["n_layers"]
+            for name in names
+        }
     )
 
 
@@ -397,14 +492,16 @@ def relative_error(rows: pd.DataFrame, name: str) -> float:
 
 
 def from_gains(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
-    """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that it copies."""
+    """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that
+    it copies."""
     depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
     for row in known_gains(tables, H4_V2).itertuples():
         yield row.model_id, [depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))]
 
 
 def sign_changes(tables: Evidence, rows: pd.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
-    """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L* and its error."""
+    """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L*
+    and its error."""
     layers = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
     sd = layers.groupby("model_id")["layer"].std(ddof=0)
     for row in rows.itertuples():
@@ -416,26 +513,40 @@ def error_audit(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
     if kind == ALL_HEADS:
         return Audit()
     if kind == "max_abs_gradient":
-        return audit_by_model(tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, from_gains(tables))
+        return audit_by_model(
+            tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, from_gains(tables)
+        )
     part = rows[rows["kind"] == kind]
     error = float(part["error_formula"].mean())
     compared_with = stated(tables, COMPARED_WITH, SIGN_CHANGE)
     if kind == "first_sign_change":
         (other,) = compared_with.values()
         overall = dict(zip(TRANSITIONS_IN_THE_FILE, (error, other - error), strict=True))
-        by_model = audit_by_model(tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, sign_changes(tables, part))
-        return joined(Audit(stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model)
-    read = {FIGURE_5.format(short_name(row.model_id)): float(row.layer) for row in part.itertuples()}
+        by_model = audit_by_model(
+            tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, sign_changes(tables, part)
+        )
+        return joined(
+            Audit(stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model
+        )
+    read = {
+        FIGURE_5.format(short_name(row.model_id)): float(row.layer) for row in part.itertuples()
+    }
     within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
-    reproduced = dict(zip(STATED_TRANSITIONS, (within, error, float(part["error_half"].mean())), strict=True))
+    reproduced = dict(
+        zip(STATED_TRANSITIONS, (within, error, float(part["error_half"].mean())), strict=True)
+    )
     return Audit(
-        stated(tables, STATED_TRANSITIONS) | compared_with | read, reproduced | dict.fromkeys(COMPARED_WITH, error)
+        stated(tables, STATED_TRANSITIONS) | compared_with | read,
+        reproduced | dict.fromkeys(COMPARED_WITH, error),
     )
 
 
 def figure_words(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
-    """What the published errors of figure 5 rest on; `rows` with predictions of every definition and calibration."""
-    figure, calibrated = (rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration"))
+    """What the published errors of figure 5 rest on; `rows` with predictions of every definition
+    and calibration."""
+    figure, calibrated = (
+        rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration")
+    )
     at = stated(evidence, CONSTANTS)
     by_choice = {
         f"{kind} on the {words}": value
@@ -445,7 +556,9 @@ def figure_words(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
             ("error relative to L*", relative_error(part, "half")),
         )
     }
-    published_transitions = error_audit(evidence, rows, "figure").published["error of L/2, % of depth"]
+    published_transitions = error_audit(evidence, rows, "figure").published[
+        "error of L/2, % of depth"
+    ]
     missing = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
     return {
         "shapes": len(figure[["n_layers", "n_heads"]].drop_duplicates()),
@@ -462,27 +575,45 @@ def figure_words(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
 
 LATE = 0.75
 """Late layers are those beyond this share of the depth."""
-MAPS, SUMMARY = "restriction_maps_results.json", "restriction_map_summary_20260105_202448.csv"
+MAPS = "restriction_maps_results.json"
+SUMMARY = "restriction_map_summary_20260105_202448.csv"
 BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
 MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
 
 
 def weights_by_layer(tables: Evidence) -> pd.DataFrame:
-    """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with most layers.
+    """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with
+    most layers.
 
     Columns: model_id, heritage, layer, matrix, value.
     """
-    matrices = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(subset="spectral_norm")
-    rows = matrices.groupby(["model_id", "revision", "run_id"])["layer"].size().rename("rows").reset_index()
-    chosen = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True]).drop_duplicates("model_id")
-    matrices = matrices[matrices["run_id"].isin(chosen["run_id"])].rename(columns={"spectral_norm": "value"})
-    return having(matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True), "heritage")
+    matrices = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(
+        subset="spectral_norm"
+    )
+    rows = (
+        matrices.groupby(["model_id", "revision", "run_id"])["layer"]
+        .size()
+        .rename("rows")
+        .reset_index()
+    )
+    chosen = rows.sort_values(
+        ["model_id", "rows", "run_id"], ascending=[True, False, True]
+    ).drop_duplicates("model_id")
+    matrices = matrices[matrices["run_id"].isin(chosen["run_id"])].rename(
+        columns={"spectral_norm": "value"}
+    )
+    return having(
+        matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True),
+        "heritage",
+    )
 
 
 def value_norms_by_layer(tables: Evidence) -> pd.DataFrame:
-    """‖W_V‖₂ by model and layer, from the weights where there are some, else as the study's file has it.
+    """‖W_V‖₂ by model and layer, from the weights where there are some, else as the study's file
+    has it.
 
-    Columns model_id, heritage, layer, depth = l/L, value, and `right`: whether it is of W_V or of a published third.
+    Columns model_id, heritage, layer, depth = l/L, value, and `right`: whether it is of W_V or of a
+    published third.
     """
     measured = weights_by_layer(tables)
     thirds = tables.table("summaries", source=MAPS)
@@ -507,19 +638,25 @@ def squared_by_layer(tables: Evidence) -> pd.DataFrame:
 def late_means(value_norms_by_layer: pd.DataFrame) -> pd.DataFrame:
     """Mean squared norm over the last quarter of each model that has layers there."""
     late = value_norms_by_layer[value_norms_by_layer["depth"] > LATE].groupby("model_id")
-    return late.agg(heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")).reset_index()
+    return late.agg(
+        heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")
+    ).reset_index()
 
 
 def squared_means(tables: Evidence) -> pd.DataFrame:
-    """One row per model of the study's summary: the square of its mean norm over all layers, ascending."""
+    """One row per model of the study's summary: the square of its mean norm over all layers,
+    ascending."""
     models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
     means = tables.table("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
-    means = means.assign(heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2)
+    means = means.assign(
+        heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2
+    )
     return means.sort_values("squared")
 
 
 def pairs(models: pd.DataFrame, column: str, inside: pd.Series[bool] | None = None) -> pd.DataFrame:
-    """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all without it."""
+    """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all
+    without it."""
     above, others = (models, models) if inside is None else (models[inside], models[~inside])
     both = above.merge(others, how="cross", suffixes=("", "_other"))
     both = both[both["heritage"] != both["heritage_other"]]
@@ -533,22 +670,34 @@ LABS = ("EleutherAI", "Meta")
 
 
 def norms_and_gains(tables: Evidence) -> pd.DataFrame:
-    """One row per model: mean norms of W_V and W_O over layers, whether the published matrix is W_V, and its gain."""
+    """One row per model: mean norms of W_V and W_O over layers, whether the published matrix is
+    W_V, and its gain."""
     rows = tables.table("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
-    wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(columns=[W_V, CUT, W_O])
-    table = pd.DataFrame({"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()})
+    wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(
+        columns=[W_V, CUT, W_O]
+    )
+    table = pd.DataFrame(
+        {"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()}
+    )
     table["ratio"] = table["W_V"] / table["W_O"]
     of_models = gains(tables).set_index("model_id")
-    labs = tables.table("models").drop_duplicates("model_id").set_index("model_id")[["heritage", "family"]]
+    labs = (
+        tables.table("models")
+        .drop_duplicates("model_id")
+        .set_index("model_id")[["heritage", "family"]]
+    )
     return table.join(labs).join(of_models[["gain", "lower", "upper", "comparable"]]).reset_index()
 
 
 def unmoved_by_model(tables: Evidence) -> pd.DataFrame:
-    """Balanced ratio and `ov_read` by model and revision, geometric means over layers; of heads `ov_read` is summed.
+    """Balanced ratio and `ov_read` by model and revision, geometric means over layers; of heads
+    `ov_read` is summed.
 
-    Columns balanced_ratio and ov_read, a missing one where rows lack it; index model_id and revision.
+    Columns balanced_ratio and ov_read, a missing one where rows lack it; index model_id and
+    revision.
     """
-    runs, layers = tables.table("runs"), tables.table("layers", position="last")
+    runs = tables.table("runs")
+    layers = tables.table("layers", position="last")
     weights = tables.table("weights", matrix=["W_V", "W_O", "OV"]).drop(columns=MODEL)
     of_model = ["model_id", "revision"]
     balanced = balanced_ratio_of(runs, weights).set_index(of_model)["balanced_ratio"]
@@ -562,6 +711,10 @@ def unmoved_by_model(tables: Evidence) -> pd.DataFrame:
 
 
 def value_norm_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Mean norm of W_V of one lab over that of the other, right matrix or not; `rows` from `norms_and_gains`."""
+    """Mean norm of W_V of one lab over that of the other, right matrix or not; `rows` from
+    `norms_and_gains`."""
     means = rows.groupby("heritage")["W_V"].mean()
-    return Audit(stated(tables, STATED_RATIOS), dict.fromkeys(STATED_RATIOS, float(means[LABS[0]] / means[LABS[1]])))
+    return Audit(
+        stated(tables, STATED_RATIOS),
+        dict.fromkeys(STATED_RATIOS, float(means[LABS[0]] / means[LABS[1]])),
+    )

@@ -8,9 +8,11 @@ STUDY = Study(
     letter="L",
     report=InReport(
         heading="Laws of other papers",
-        fixed="written when a first comparison of the two laws on the same rows was known{% if changed %}, and changed "
+        fixed="written when a first comparison of the two laws on the same rows was known{% if "
+        "changed %}, and changed "
         "since{% endif %}",
-        about="Other people’s laws of the residual stream, on the rows that the study’s claims read. Their papers "
+        about="Other people’s laws of the residual stream, on the rows that the study’s claims "
+        "read. Their papers "
         "measured other models, on other prompts and at other positions.",
     ),
 )

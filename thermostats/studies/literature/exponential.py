@@ -1,15 +1,18 @@
-"""How the norm n_l of the stream grows with depth: one growth rate for every block, or one that falls with depth.
+"""How the norm n_l of the stream grows with depth: one growth rate for every block, or one that
+falls with depth.
 
 exponential   log G_l = c + e_l                     n_l ∝ exp(c l)
 power         log G_l = a log(l / (l − 1)) + e_l    n_l ∝ l^a
 
-G_l = n_l / n_(l−1) is the gain of block l, 2 ≤ l ≤ L − 1. Both laws have one parameter. They are compared on
-increments, log G_l, since cumulated norms add up all errors before them, so that neighbours err alike.
+G_l = n_l / n_(l−1) is the gain of block l, 2 ≤ l ≤ L − 1. Both laws have one parameter. They are
+compared on increments, log G_l, since cumulated norms add up all errors before them, so that
+neighbours err alike.
 
-Exponential growth was described in GPT-2 and other models (Heimersheim and Turner 2023, Residual stream norms grow
-exponentially over the forward pass, alignmentforum.org/posts/8mizBCm3dyc432nK8), with 1.045 per block in GPT-2 XL, and
-is stated for networks that normalise before each block (Sun et al. 2025, arXiv 2502.05795). A power of 1/2 is what
-independent writes of equal size give, as at initialisation (Xiong et al. 2020, arXiv 2002.04745).
+Exponential growth was described in GPT-2 and other models (Heimersheim and Turner 2023, Residual
+stream norms grow exponentially over the forward pass, alignmentforum.org/posts/8mizBCm3dyc432nK8),
+with 1.045 per block in GPT-2 XL, and is stated for networks that normalise before each block (Sun
+et al. 2025, arXiv 2502.05795). A power of 1/2 is what independent writes of equal size give, as at
+initialisation (Xiong et al. 2020, arXiv 2002.04745).
 """
 
 from __future__ import annotations
@@ -27,17 +30,21 @@ GAIN = "geometric_gain_to_penultimate"
 LEAST_BLOCKS, MISSING = 8, 1
 """Blocks from 2 to L − 1 that a model must have, and how many of them its rows may lack."""
 STRONG = 6.0
-"""A difference of BIC from which evidence is strong (Kass and Raftery 1995, doi:10.1080/01621459.1995.10476572)."""
+"""A difference of BIC from which evidence is strong (Kass and Raftery 1995,
+doi:10.1080/01621459.1995.10476572)."""
 
 
 def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
-    """Mean over prompts of log G_l, 2 ≤ l ≤ L − 1, at a model's last revision, of the complete run with most prompts.
+    """Mean over prompts of log G_l, 2 ≤ l ≤ L − 1, at a model's last revision, of the complete run
+    with most prompts.
 
-    Columns: model_id, heritage, n_layers, n_prompts, layer, log_gain. Comparable models, as `model_rows` has them.
-    revision: another one, such as a step of training.
+    Columns: model_id, heritage, n_layers, n_prompts, layer, log_gain. Comparable models, as
+    `model_rows` has them. revision: another one, such as a step of training.
     """
     every = evidence.table("layers", position=LAST).dropna(subset="gain_block")
-    layers = every[every["revision"] == revision] if revision else of_last_revision(every, "model_id")
+    layers = (
+        every[every["revision"] == revision] if revision else of_last_revision(every, "model_id")
+    )
     models = having(model_rows(evidence, GAIN), "heritage")[["model_id", "heritage", "n_layers"]]
     inner = layers.drop(columns="heritage").merge(models, on="model_id")
     inner = inner[(inner["layer"] >= 2) & (inner["layer"] < inner["n_layers"])]
@@ -46,7 +53,9 @@ def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
     means = logs.groupby([*by_run, "layer"], as_index=False).agg(
         log_gain=("log_gain", "mean"), n_prompts=("log_gain", "size")
     )
-    runs = means.groupby(by_run, as_index=False).agg(blocks=("layer", "size"), n_prompts=("n_prompts", "min"))
+    runs = means.groupby(by_run, as_index=False).agg(
+        blocks=("layer", "size"), n_prompts=("n_prompts", "min")
+    )
     complete = runs["blocks"] >= np.maximum(LEAST_BLOCKS, runs["n_layers"] - 2 - MISSING)
     chosen = one_row_a_model(runs[complete])["run_id"]
     rows = means[means["run_id"].isin(chosen)].sort_values(["model_id", "layer"], ignore_index=True)
@@ -56,9 +65,10 @@ def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
 def laws(rows: pd.DataFrame) -> pd.DataFrame:
     """Both laws fitted to every model of `profiles`, one row each.
 
-    Columns besides its model's: blocks; growth, e^c; power, a; `delta`, BIC of the exponential law minus BIC of the
-    power; exponential, whether that is below 0; `neighbours`, the correlation of neighbours' errors about the
-    exponential law where it is fitted to cumulated log norms, and `neighbours_of_increments` where it is to increments.
+    Columns besides its model's: blocks; growth, e^c; power, a; `delta`, BIC of the exponential law
+    minus BIC of the power; exponential, whether that is below 0; `neighbours`, the correlation of
+    neighbours' errors about the exponential law where it is fitted to cumulated log norms, and
+    `neighbours_of_increments` where it is to increments.
     """
     labels = ["model_id", "heritage", "n_layers"]
     fitted = [
@@ -66,7 +76,16 @@ def laws(rows: pd.DataFrame) -> pd.DataFrame:
         | _fitted(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
         for names, model in rows.groupby(labels)
     ]
-    columns = [*labels, "blocks", "growth", "power", "delta", "exponential", "neighbours", "neighbours_of_increments"]
+    columns = [
+        *labels,
+        "blocks",
+        "growth",
+        "power",
+        "delta",
+        "exponential",
+        "neighbours",
+        "neighbours_of_increments",
+    ]
     return pd.DataFrame(fitted, columns=columns)
 
 
@@ -76,21 +95,35 @@ def along_training(evidence: Evidence) -> pd.DataFrame:
     Columns: step, models, exponential, power (the median a). Revisions are named by their step.
     """
     names = evidence.table("layers", position=LAST)["revision"]
-    steps = names.str.extract(r"(\d+)$")[0].astype("float64").groupby(names).first().dropna().sort_values()
+    steps = (
+        names.str.extract(r"(\d+)$")[0]
+        .astype("float64")
+        .groupby(names)
+        .first()
+        .dropna()
+        .sort_values()
+    )
     rows = []
     for revision, step in steps.items():
         at = laws(profiles(evidence, str(revision)))
-        counts = {"models": len(at), "exponential": int(at["exponential"].sum()), "power": float(at["power"].median())}
+        counts = {
+            "models": len(at),
+            "exponential": int(at["exponential"].sum()),
+            "power": float(at["power"].median()),
+        }
         rows.append({"step": int(step), **counts})
     return pd.DataFrame(rows)
 
 
 def _fitted(layer: Array, log_gain: Array) -> dict[str, float | bool]:
-    """Least squares of both laws: equal numbers of parameters, so BIC differs by n log of the ratio of squares."""
+    """Least squares of both laws: equal numbers of parameters, so BIC differs by n log of the ratio
+    of squares."""
     slower = np.log(layer / (layer - 1))
     power = float(slower @ log_gain / (slower @ slower))
     errors = log_gain - log_gain.mean()
-    delta = log_gain.size * float(np.log(errors @ errors) - np.log(np.square(log_gain - power * slower).sum()))
+    delta = log_gain.size * float(
+        np.log(errors @ errors) - np.log(np.square(log_gain - power * slower).sum())
+    )
     norms = np.cumsum(log_gain)
     about_line = norms - np.polyval(np.polyfit(layer, norms, 1), layer)
     return {

@@ -1,4 +1,5 @@
-"""A controlled study: small language models trained by designed recipes, and measured like any other.
+"""A controlled study: small language models trained by designed recipes, and measured like any
+other.
 
 Its tables that are read ship with the package, the others are in the repository.
 """
@@ -26,46 +27,65 @@ MODELS = (
 GAINS = ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_norm")
 PROMPTS = ("model", "prompts", "prompt", "position", "last_gain", "penultimate_gain")
 SECOND: dict[str, tuple[str, ...]] = {"models": MODELS, "gains": GAINS, "prompts": PROMPTS}
-THIRD: dict[str, tuple[str, ...]] = {"models": MODELS, "gains": (*GAINS, "prompts"), "prompts": PROMPTS}
-"""Tables of the later studies: a row a model; a row a model, checkpoint and layer, means over prompts (in the third
-study over each set of them); a row a model, prompt and position at the end of training, log gains.
+THIRD: dict[str, tuple[str, ...]] = {
+    "models": MODELS,
+    "gains": (*GAINS, "prompts"),
+    "prompts": PROMPTS,
+}
+"""Tables of the later studies: a row a model; a row a model, checkpoint and layer, means over
+prompts (in the third study over each set of them); a row a model, prompt and position at the end of
+training, log gains.
 """
 READ: dict[str, tuple[str, ...]] = {
     "gains": ("model", "step", "prompts", "log_gain", "log_gain_sd"),
     "spectra": ("model", "layer", "wv_norm", "wo_norm"),
     "means": ("model", "last_gain", "penultimate_gain_of_mean"),
 }
-"""What is read of the third study's, as `scripts/nursery_tables.py` makes it: gains of block L − 1; spectra at the end;
-means over prompts of the model's own corpus at the end, of the last gain and of block L − 1's of the mean over tokens.
+"""What is read of the third study's, as `scripts/nursery_tables.py` makes it: gains of block L − 1;
+spectra at the end; means over prompts of the model's own corpus at the end, of the last gain and of
+block L − 1's of the mean over tokens.
 """
 CSV: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
 """How empty cells of the later studies' tables are read: a level may be called none."""
 
 
 def shipped_table(name: str = "design") -> pd.DataFrame:
-    """A table of the nursery: `design`, `training` (records), `losses`; `second/models`, `third/read/gains`, ….
+    """A table of the nursery: `design`, `training` (records), `losses`; `second/models`,
+    `third/read/gains`, ….
 
-    Raises DataError where it cannot be read, as those that no finding reads where the package is installed.
+    Raises DataError where it cannot be read, as those that no finding reads where the package is
+    installed.
     """
-    import pandas as pd  # noqa: PLC0415 - choosing from the design does without
+    import pandas as pd  # noqa: PLC0415
 
     suffix = "csv" if "/" not in name or name.endswith("models") else "parquet"
     path = shipped("data") / "nursery" / f"{name}.{suffix}"
     if not path.is_file() and path.is_relative_to(INSTALLED):
         step = "git clone the repository, and read the table in the checkout"
-        raise DataError("this table of the nursery is no part of the installed package", got=name, next_step=step)
+        raise DataError(
+            "this table of the nursery is no part of the installed package",
+            got=name,
+            next_step=step,
+        )
     try:
         if suffix == "parquet":
             return pd.read_parquet(path)
-        return pd.read_csv(path, **({"keep_default_na": False} if name == "design" else CSV if "/" in name else {}))
+        return pd.read_csv(
+            path, **({"keep_default_na": False} if name == "design" else CSV if "/" in name else {})
+        )
     except (OSError, ValueError) as error:
-        raise DataError("a table of the nursery cannot be read", where=path, got=str(error)) from error
+        raise DataError(
+            "a table of the nursery cannot be read", where=path, got=str(error)
+        ) from error
 
 
 @cache
 def of_third() -> dict[str, int]:
-    """How many the third study has: models and recipes of its design, corpora, seeds repeated, and tuned models."""
-    with (shipped("data") / "nursery" / "third" / "models.csv").open(encoding="utf-8", newline="") as lines:
+    """How many the third study has: models and recipes of its design, corpora, seeds repeated, and
+    tuned models."""
+    with (shipped("data") / "nursery" / "third" / "models.csv").open(
+        encoding="utf-8", newline=""
+    ) as lines:
         rows = list(csv.DictReader(lines))
     design = [row for row in rows if not row["kind"]]
     return {
@@ -79,7 +99,8 @@ def of_third() -> dict[str, int]:
 
 
 COMPOSITION = (
-    "{models} models, of {recipes} recipes drawn at random, each trained on {corpora} corpora at {shapes} shapes, "
+    "{models} models, of {recipes} recipes drawn at random, each trained on {corpora} corpora at "
+    "{shapes} shapes, "
     "{repeats} of them again with another seed, and {tuned} tuned from them"
 ).format(**of_third())
 
@@ -89,14 +110,22 @@ STUDY = Study(
     letter="N",
     report=InReport(
         heading="The nursery: a controlled study",
-        fixed="written before a trained model was analysed{% if changed %}, and changed since{% endif %}",
-        about="The models are small and were trained briefly. N01 to N05 ask the third of three studies: "
-        f"{COMPOSITION}. Recipes are therefore known causes here, but whether the results carry over to large models "
+        fixed="written before a trained model was analysed{% if changed %}, and changed since{% "
+        "endif %}",
+        about="The models are small and were trained briefly. N01 to N05 ask the third of three "
+        "studies: "
+        f"{COMPOSITION}. Recipes are therefore known causes here, but whether the results carry "
+        f"over to large models "
         "is a hypothesis.",
     ),
-    tables={"nursery_design": "design", "nursery_training": "training", "third_models": "third/models"}
+    tables={
+        "nursery_design": "design",
+        "nursery_training": "training",
+        "third_models": "third/models",
+    }
     | {f"third_{name}": f"third/read/{name}" for name in READ},
-    apart="The table of models and the set nursery hold the first controlled study. The third, which N01 to N05 ask, "
+    apart="The table of models and the set nursery hold the first controlled study. The third, "
+    "which N01 to N05 ask, "
     f"is in tables of its own: {COMPOSITION}.",
     read_table="thermostats.studies.nursery:shipped_table",
 )

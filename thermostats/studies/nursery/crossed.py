@@ -1,14 +1,19 @@
-"""What recipes, shape and size do to a log gain in a study whose recipes are crossed with corpora and shapes.
+"""What recipes, shape and size do to a log gain in a study whose recipes are crossed with corpora
+and shapes.
 
-y_crs = μ_c + a_cr + (β_c + b_cr)·z_s + e_crs for corpus c, recipe r and shape s, with z = (log L/d, log ρ, log N) off
-their means; N ∝ L d², the weights of the blocks. Least squares give ĉ_cr = (â, b̂) of every recipe in every corpus.
-With K the covariance of z over the published models and K_g·N that of (log L/d, log ρ) at a given N, over corpora:
+y_crs = μ_c + a_cr + (β_c + b_cr)·z_s + e_crs for corpus c, recipe r and shape s, with z = (log L/d,
+log ρ, log N) off their means; N ∝ L d², the weights of the blocks. Least squares give ĉ_cr = (â,
+b̂) of every recipe in every corpus. With K the covariance of z over the published models and K_g·N
+that of (log L/d, log ρ) at a given N, over corpora:
 
-- corpus √(var_c mean_r a); recipe √(var_r a); architecture √(β' K β); shape √(β_g' K_g·N β_g); size √(β_N² K_NN);
-- alike: cov_r(a_c, a_c') over all pairs of corpora / var_r(a), the share of what recipes do that is the same in all.
+- corpus √(var_c mean_r a); recipe √(var_r a); architecture √(β' K β); shape √(β_g' K_g·N β_g); size
+  √(β_N² K_NN);
+- alike: cov_r(a_c, a_c') over all pairs of corpora / var_r(a), the share of what recipes do that is
+  the same in all.
 
-Each is what the estimates give less what their errors add. Intervals of logs of ratios, of `alike` and of variances are
-by a jackknife over recipes, t with R − 1 degrees of freedom: a recipe is the unit, whatever the number of its models.
+Each is what the estimates give less what their errors add. Intervals of logs of ratios, of `alike`
+and of variances are by a jackknife over recipes, t with R − 1 degrees of freedom: a recipe is the
+unit, whatever the number of its models.
 """
 
 from __future__ import annotations
@@ -32,13 +37,16 @@ Array = npt.NDArray[np.float64]
 REFERENCE: Array = np.array(
     [[0.2040, 0.1245, 0.2371], [0.1245, 0.5442, 0.1165], [0.2371, 0.1165, 0.4490]], dtype=np.float64
 )
-"""Covariance of log L, log rho and log d over the 22 published models that can be compared: the reference."""
+"""Covariance of log L, log rho and log d over the 22 published models that can be compared: the
+reference."""
 TO_CODING: Array = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 2.0]])
 """From (log L, log ρ, log d) to (log L/d, log ρ, log N)."""
 COVARIANCE: Array = TO_CODING @ REFERENCE @ TO_CODING.T
-SHAPE, SIZE = slice(0, 2), 2
+SHAPE = slice(0, 2)
+SIZE = 2
 AT_SIZE: Array = (
-    COVARIANCE[SHAPE, SHAPE] - np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE]) / COVARIANCE[2, 2]
+    COVARIANCE[SHAPE, SHAPE]
+    - np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE]) / COVARIANCE[2, 2]
 )
 LEAST = 1e-6
 """Variances below are taken as so large, so that ratios have logs."""
@@ -59,7 +67,8 @@ class Interval:
 
 @dataclass(frozen=True)
 class CrossedVariances:
-    """Variances of the log gain over the published models, and `alike`, the share of recipes' that corpora share.
+    """Variances of the log gain over the published models, and `alike`, the share of recipes' that
+    corpora share.
 
     Each has the leading axes of the coefficients that it is of.
     """
@@ -73,9 +82,11 @@ class CrossedVariances:
 
 
 def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, list[str]]:
-    """Outcomes (corpora, recipes, shapes) of recipes seen in every corpus at every shape; logs of shapes; corpora.
+    """Outcomes (corpora, recipes, shapes) of recipes seen in every corpus at every shape; logs of
+    shapes; corpora.
 
-    rows: `trained_on`, `recipe`, LOGS and the outcome. Raises UsageError for fewer than FEWEST such recipes.
+    rows: `trained_on`, `recipe`, LOGS and the outcome. Raises UsageError for fewer than FEWEST such
+    recipes.
     """
     corpus, corpora = pd.factorize(rows["trained_on"], sort=True)
     recipe, names = pd.factorize(rows["recipe"], sort=True)
@@ -84,7 +95,11 @@ def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, 
     y[corpus, recipe, shape] = rows[outcome]
     y = y[:, np.isfinite(y).all(axis=(0, 2))]
     if y.shape[1] < FEWEST:
-        raise UsageError("too few recipes in every corpus at every shape", got=y.shape[1], allowed=f"{FEWEST} or more")
+        raise UsageError(
+            "too few recipes in every corpus at every shape",
+            got=y.shape[1],
+            allowed=f"{FEWEST} or more",
+        )
     return y, x, list(corpora)
 
 
@@ -93,7 +108,9 @@ def shapes(rows: pd.DataFrame) -> tuple[Array, npt.NDArray[np.int64]]:
     values = rows[LOGS].to_numpy(np.float64)
     codes = [np.unique(column, return_inverse=True)[1] for column in values.T]
     _, first, place = np.unique(
-        np.ravel_multi_index(codes, [code.max() + 1 for code in codes]), return_index=True, return_inverse=True
+        np.ravel_multi_index(codes, [code.max() + 1 for code in codes]),
+        return_index=True,
+        return_inverse=True,
     )
     return values[first], place
 
@@ -110,54 +127,75 @@ def ratios(y: Array, x: Array) -> dict[str, Interval]:
     y: log gains (…, corpora, recipes, shapes); x: logs of L, ρ and d of the shapes, (S, 3).
     """
     effects, noise = lines(y, coded(x))
-    every, parts = statistics(effects, noise), statistics(*without_each(effects, noise))
+    every = statistics(effects, noise)
+    parts = statistics(*without_each(effects, noise))
     ends = jackknifed(every, parts)
     ends[..., :2] = np.exp(ends[..., :2])
-    return {name: Interval(*ends[..., i]) for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))}
+    return {
+        name: Interval(*ends[..., i])
+        for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))
+    }
 
 
 def mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
-    """Geometric means over corpora of the same two ratios of standard deviations, and the corpora's weights.
+    """Geometric means over corpora of the same two ratios of standard deviations, and the corpora's
+    weights.
 
-    log θ = Σ_c w_c log θ_c with w_c ∝ 1/s_c², s_c the jackknife error of log θ_c over recipes; the interval is by a
-    jackknife of log θ over recipes with w held fixed, since all corpora share their recipes. y: log gains (…, corpora,
-    recipes, shapes); weights: (…, corpora, 2), each column of sum 1.
+    log θ = Σ_c w_c log θ_c with w_c ∝ 1/s_c², s_c the jackknife error of log θ_c over recipes; the
+    interval is by a jackknife of log θ over recipes with w held fixed, since all corpora share
+    their recipes. y: log gains (…, corpora, recipes, shapes); weights: (…, corpora, 2), each column
+    of sum 1.
     """
     effects, noise = lines(y, coded(x))
-    every, left = _each_corpus(effects, noise), _each_corpus(*without_each(effects, noise))
+    every = _each_corpus(effects, noise)
+    left = _each_corpus(*without_each(effects, noise))
     spread = np.square(left - left.mean(axis=0)).sum(axis=0)
     weights = 1 / np.maximum(spread, LEAST)
     weights /= weights.sum(axis=-2, keepdims=True)
     ends = np.exp(jackknifed((weights * every).sum(axis=-2), (weights * left).sum(axis=-2)))
-    return {name: Interval(*ends[..., i]) for i, name in enumerate(("recipe / architecture", "shape / size"))}, weights
+    return {
+        name: Interval(*ends[..., i])
+        for i, name in enumerate(("recipe / architecture", "shape / size"))
+    }, weights
 
 
 def _each_corpus(effects: Array, noise: Array) -> Array:
     """Half the logs of both ratios of variances of every corpus by itself, (…, corpora, 2)."""
     corpora = range(effects.shape[-3])
-    alone = [statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[..., :2] for c in corpora]
+    alone = [
+        statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[..., :2]
+        for c in corpora
+    ]
     return np.stack(alone, axis=-2)
 
 
 def spreads(y: Array, x: Array) -> dict[str, Interval]:
-    """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0 where below it."""
+    """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0
+    where below it."""
     effects, noise = lines(y, coded(x))
     names = [field.name for field in fields(CrossedVariances) if field.name != "alike"]
-    every, left = variances(effects, noise), variances(*without_each(effects, noise))
-    estimate, parts = (np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left))
+    every = variances(effects, noise)
+    left = variances(*without_each(effects, noise))
+    estimate, parts = (
+        np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left)
+    )
     ends = np.sqrt(np.maximum(jackknifed(estimate, parts), 0.0))
     return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
 
 
 def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
-    """Coefficients and their covariances without each recipe in turn, (recipes, …, corpora, recipes − 1, …)."""
+    """Coefficients and their covariances without each recipe in turn, (recipes, …, corpora, recipes
+    − 1, …)."""
     recipes = effects.shape[-2]
     others = [np.delete(np.arange(recipes), r) for r in range(recipes)]
-    return np.stack([effects[..., left, :] for left in others]), np.stack([noise[..., left, :, :] for left in others])
+    return np.stack([effects[..., left, :] for left in others]), np.stack(
+        [noise[..., left, :, :] for left in others]
+    )
 
 
 def jackknifed(estimate: Array, parts: Array) -> Array:
-    """Figures and the ends of their t intervals, (3, …, figures); parts: those without each recipe in turn."""
+    """Figures and the ends of their t intervals, (3, …, figures); parts: those without each recipe
+    in turn."""
     recipes = len(parts)
     sd = np.sqrt((recipes - 1) / recipes * np.square(parts - parts.mean(axis=0)).sum(axis=0))
     half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * sd
@@ -165,7 +203,8 @@ def jackknifed(estimate: Array, parts: Array) -> Array:
 
 
 def lines(y: Array, z: Array) -> tuple[Array, Array]:
-    """Coefficients (…, corpora, recipes, 4) of every recipe's line, and their error covariances (…, 4, 4)."""
+    """Coefficients (…, corpora, recipes, 4) of every recipe's line, and their error covariances (…,
+    4, 4)."""
     X = np.column_stack([np.ones(len(z)), z])
     inverse = np.linalg.inv(X.T @ X)
     effects = y @ X @ inverse
@@ -187,21 +226,28 @@ def statistics(effects: Array, noise: Array) -> Array:
 
 
 def variances(effects: Array, noise: Array) -> CrossedVariances:
-    """The variances of coefficients (…, corpora, recipes, 4) whose errors have the covariances `noise`."""
+    """The variances of coefficients (…, corpora, recipes, 4) whose errors have the covariances
+    `noise`."""
     corpora, recipes = effects.shape[-3:-1]
     mean = effects.mean(axis=-2)
     centred = effects - mean[..., None, :]
-    slopes, off = mean[..., 1:], centred[..., 1:]
+    slopes = mean[..., 1:]
+    off = centred[..., 1:]
     of_mean = np.einsum("...ri,...rj->...ij", off, off) / (recipes - 1) / recipes
     squares = slopes[..., :, None] * slopes[..., None, :] - of_mean
     within = np.einsum("...cr,...dr->...cd", centred[..., 0], centred[..., 0]) / (recipes - 1)
-    of_one, every = np.trace(within, axis1=-2, axis2=-1), within.sum(axis=(-2, -1))
+    of_one = np.trace(within, axis1=-2, axis2=-1)
+    every = within.sum(axis=(-2, -1))
     recipe = of_one / corpora - noise[..., 0, 0].mean(axis=(-2, -1))
     several = corpora > 1
-    between = (every - of_one) / (corpora * (corpora - 1)) if several else np.full_like(recipe, np.nan)
+    between = (
+        (every - of_one) / (corpora * (corpora - 1)) if several else np.full_like(recipe, np.nan)
+    )
     apart = (of_one / corpora - between) / recipes
     return CrossedVariances(
-        corpus=mean[..., 0].var(axis=-1, ddof=1) - apart if several else np.full_like(recipe, np.nan),
+        corpus=mean[..., 0].var(axis=-1, ddof=1) - apart
+        if several
+        else np.full_like(recipe, np.nan),
         recipe=recipe,
         architecture=np.einsum("...cij,ij->...c", squares, COVARIANCE).mean(axis=-1),
         shape=np.einsum("...cij,ij->...c", squares[..., SHAPE, SHAPE], AT_SIZE).mean(axis=-1),
@@ -210,14 +256,17 @@ def variances(effects: Array, noise: Array) -> CrossedVariances:
     )
 
 
-RECIPE, SHAPE_OF_WORLDS, ALIKE = "recipe / architecture", "shape / size", "alike"
+RECIPE = "recipe / architecture"
+SHAPE_OF_WORLDS = "shape / size"
+ALIKE = "alike"
 THRESHOLDS = {RECIPE: 1.0, SHAPE_OF_WORLDS: 1.0, ALIKE: 0.5}
 """Supported where an interval lies above, not supported where it lies below."""
 
 
 @dataclass(frozen=True)
 class CrossedWorld:
-    """True standard deviations in every corpus, over the published models, as the second study found them in two."""
+    """True standard deviations in every corpus, over the published models, as the second study
+    found them in two."""
 
     name: str
     recipe: tuple[float, ...]
@@ -240,22 +289,37 @@ class CrossedWorld:
         """What it is like, in plain words."""
         parts = {"recipe": self.recipe, "shape": self.shape, "size": self.size}
         sds = [f"{name} {np.sqrt(np.mean(np.square(part))):.2g}" for name, part in parts.items()]
-        text = f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
+        text = (
+            f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
+        )
         unlike = max(max(part) / max(min(part), 1e-9) for part in parts.values())
-        text += f", up to {unlike:.2g} times as large in one corpus as in another" if unlike > 1.01 else ""
+        text += (
+            f", up to {unlike:.2g} times as large in one corpus as in another"
+            if unlike > 1.01
+            else ""
+        )
         text += f", {self.alike:.0%} of what recipes do alike in all corpora"
         return text + (
-            "" if np.isinf(self.t) else f", recipes with the tails of t with {self.t:.2g} degrees of freedom"
+            ""
+            if np.isinf(self.t)
+            else f", recipes with the tails of t with {self.t:.2g} degrees of freedom"
         )
 
     @property
     def values(self) -> dict[str, float]:
-        """What each claim compares with its threshold: ratios of variances, and the share that is alike."""
-        recipe, shape, size = (float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size))
+        """What each claim compares with its threshold: ratios of variances, and the share that is
+        alike."""
+        recipe, shape, size = (
+            float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size)
+        )
         architecture = float(np.mean([slope @ COVARIANCE @ slope for slope in self.betas()]))
         pairs = list(itertools.combinations(self.recipe, 2))
         both = float(np.mean([a * b for a, b in pairs]))
-        return {RECIPE: recipe / architecture, SHAPE_OF_WORLDS: shape / size, ALIKE: self.alike * both / recipe}
+        return {
+            RECIPE: recipe / architecture,
+            SHAPE_OF_WORLDS: shape / size,
+            ALIKE: self.alike * both / recipe,
+        }
 
     @property
     def truth(self) -> dict[str, bool]:
@@ -275,18 +339,30 @@ class CrossedWorld:
         return np.asarray(means + errors[..., None] * rng.normal(size=means.shape))
 
     def parts(self, recipes: int, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Log gains without what is left over (corpora, recipes, shapes), and the SD of that (corpora, recipes)."""
-        z, corpora = coded(x), len(self.recipe)
+        """Log gains without what is left over (corpora, recipes, shapes), and the SD of that
+        (corpora, recipes)."""
+        z = coded(x)
+        corpora = len(self.recipe)
 
         def effects(*shape: int) -> Array:
             if np.isinf(self.t):
                 return rng.normal(size=shape)
             return np.asarray(rng.standard_t(self.t, size=shape) / np.sqrt(self.t / (self.t - 2)))
 
-        common, apart = effects(1, recipes), effects(corpora, recipes)
-        recipe = np.array(self.recipe)[:, None] * (np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * apart)
-        tilt = self.times[:, None] * self.slopes / np.sqrt(COVARIANCE[0, 0]) * rng.normal(size=(corpora, recipes))
-        errors = self.residual * np.exp(rng.normal(scale=self.spread, size=recipes) - self.spread**2)
+        common = effects(1, recipes)
+        apart = effects(corpora, recipes)
+        recipe = np.array(self.recipe)[:, None] * (
+            np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * apart
+        )
+        tilt = (
+            self.times[:, None]
+            * self.slopes
+            / np.sqrt(COVARIANCE[0, 0])
+            * rng.normal(size=(corpora, recipes))
+        )
+        errors = self.residual * np.exp(
+            rng.normal(scale=self.spread, size=recipes) - self.spread**2
+        )
         level = rng.normal(scale=0.09, size=(corpora, 1, 1))
         lines = (self.betas() @ z.T)[:, None] + tilt[..., None] * z[:, 0]
         return np.asarray(level + recipe[..., None] + lines), self.times[:, None] * errors
@@ -303,7 +379,8 @@ ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
 
 
 def worlds() -> list[CrossedWorld]:
-    """As found, code and shuffled English like either corpus; large effects; and the boundary of the claims."""
+    """As found, code and shuffled English like either corpus; large effects; and the boundary of
+    the claims."""
     like = {
         "all as English": [ENGLISH] * 4,
         "two as English, two as the synthetic": [ENGLISH, SYNTHETIC, SYNTHETIC, ENGLISH],
@@ -336,7 +413,8 @@ DECLARED = {
     SHAPE_OF_WORLDS: ("two as English, two as the synthetic", 0.2),
     ALIKE: ("all as the synthetic", 0.8),
 }
-"""World and `alike` whose rate is a rule's power: what the second study found, or where that is no support, large."""
+"""World and `alike` whose rate is a rule's power: what the second study found, or where that is no
+support, large."""
 KINDS = ("normal", "t3", "lognormal")
 """Errors of models beyond what their recipe makes of them."""
 BOX = {
@@ -346,8 +424,8 @@ BOX = {
     "unlike": (1.0, 4.0),
     "alike": (0.5, 1.0, 0.0),
 }
-"""At rest and at their bounds: errors, recipe × depth, 1/degrees of freedom of recipes, how many times as large all is
-in half of the corpora, and the share that is alike."""
+"""At rest and at their bounds: errors, recipe × depth, 1/degrees of freedom of recipes, how many
+times as large all is in half of the corpora, and the share that is alike."""
 NUISANCES = {
     "residual": "errors of models have an SD of {value}",
     "slopes": "recipes' slopes on depth have an SD of {value}",
@@ -356,20 +434,26 @@ NUISANCES = {
     "alike": "{value} of what recipes do is alike in all corpora",
 }
 """The same in words."""
-EDGE, AS_FOUND = "at the boundary", "at the boundary, corpora as found"
+EDGE = "at the boundary"
+AS_FOUND = "at the boundary, corpora as found"
 LANGUAGE = (0, 1, 3)
-"""Places of the corpora that have language among code, English, shuffled English and the synthetic language."""
+"""Places of the corpora that have language among code, English, shuffled English and the synthetic
+language."""
 UNLIKE = (1.0, 1.0, 4.5, 1.3)
-"""How many times as large all was in every corpus of the third study; found, so that these worlds came after it."""
+"""How many times as large all was in every corpus of the third study; found, so that these worlds
+came after it."""
 
 
 def worlds_of(rule: str, quantity: str) -> claims.Worlds:
-    """The frozen worlds, and the boundary of a claim with its nuisances; quantity: the name that its rule reads."""
+    """The frozen worlds, and the boundary of a claim with its nuisances; quantity: the name that
+    its rule reads."""
     frozen = {f"{world.name}, alike {world.alike:g}": world for world in worlds()[:-4]}
     claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
     others = {**frozen, AS_FOUND: AS_FOUND}
     box = {name: ends for name, ends in BOX.items() if name != "alike" or rule != ALIKE}
-    return claims.Worlds(partial(_made, rule, quantity), claimed, EDGE, box, KINDS, others, NUISANCES)
+    return claims.Worlds(
+        partial(_made, rule, quantity), claimed, EDGE, box, KINDS, others, NUISANCES
+    )
 
 
 def _made(
@@ -388,21 +472,30 @@ def _made(
         corpora = np.array(UNLIKE) if size == AS_FOUND else np.array([1.0, unlike, unlike, 1.0])
         edge = _edge(rule, corpora, alike)
         t = 1 / tails if tails else np.inf
-        world = replace(edge, name=size, slopes=slopes, residual=residual, t=t, scaled=size == AS_FOUND)
+        world = replace(
+            edge, name=size, slopes=slopes, residual=residual, t=t, scaled=size == AS_FOUND
+        )
     else:
         world = size
     words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
-    at_bar = Result(quantities={quantity: Estimate(THRESHOLDS[rule])}) if isinstance(size, str) else None
+    at_bar = (
+        Result(quantities={quantity: Estimate(THRESHOLDS[rule])}) if isinstance(size, str) else None
+    )
     return claims.World(words, partial(placed, world), Errors(kind), at_bar)
 
 
 def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
-    """The boundary of every claim, all so many times as large in each corpus; alike: but that of the rule itself."""
+    """The boundary of every claim, all so many times as large in each corpus; alike: but that of
+    the rule itself."""
     sizes = tuple(0.03 * corpora / np.sqrt(np.square(corpora).mean()))
     averaged = [sizes[place] for place in LANGUAGE]
     both = float(np.mean([a * b for a, b in itertools.combinations(averaged, 2)]))
     at = THRESHOLDS[ALIKE] * float(np.mean(np.square(averaged))) / both
-    return even(CrossedWorld("", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike))
+    return even(
+        CrossedWorld(
+            "", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike
+        )
+    )
 
 
 def placed(world: CrossedWorld, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:

@@ -1,4 +1,5 @@
-"""Rows of the first study's trained models, which claims of the study read, and estimates over units left out."""
+"""Rows of the first study's trained models, which claims of the study read, and estimates over
+units left out."""
 
 from __future__ import annotations
 
@@ -34,12 +35,17 @@ LOGS = {
 def checkpoints(tables: Evidence) -> pd.DataFrame:
     """One row per trained model and checkpoint, fine-tuned ones too.
 
-    Columns: `model` (that of the design), `heritage` (its recipe), `tuned`, `step`, `share` (of the training's steps),
-    all columns of the design, `learned`, `loss` and `loss_unigram` of the training (held out, nat per token), and the
-    gains and features of the table `features` (those of the runs with and without eager attention in one row), without
-    the columns that the design has.
+    Columns: `model` (that of the design), `heritage` (its recipe), `tuned`, `step`, `share` (of the
+    training's steps), all columns of the design, `learned`, `loss` and `loss_unigram` of the
+    training (held out, nat per token), and the gains and features of the table `features` (those of
+    the runs with and without eager attention in one row), without the columns that the design
+    has.
     """
-    measured = tables.table("features", source=NURSERY).groupby(["model_id", "revision"], as_index=False).first()
+    measured = (
+        tables.table("features", source=NURSERY)
+        .groupby(["model_id", "revision"], as_index=False)
+        .first()
+    )
     training = tables.table("nursery_training")
     names = measured["model_id"].str.removeprefix(f"{NURSERY}/")
     measured = measured.drop(columns=[name for name in DESIGN if name in measured]).assign(
@@ -48,14 +54,19 @@ def checkpoints(tables: Evidence) -> pd.DataFrame:
         model=names.str.removesuffix("-tuned"),
         step=measured["revision"].str.removeprefix("step").astype(int),
     )
-    records = training.rename(columns={"model": "trained"})[["trained", "steps", "learned", "loss", "loss_unigram"]]
-    rows = measured.merge(records, on="trained", how="left").merge(tables.table("nursery_design")[DESIGN], on="model")
+    records = training.rename(columns={"model": "trained"})[
+        ["trained", "steps", "learned", "loss", "loss_unigram"]
+    ]
+    rows = measured.merge(records, on="trained", how="left").merge(
+        tables.table("nursery_design")[DESIGN], on="model"
+    )
     rows = rows.assign(heritage=rows["recipe"], share=rows["step"] / rows["steps"])
     return rows.sort_values(["trained", "step"], ignore_index=True)
 
 
 def final(tables: Evidence) -> pd.DataFrame:
-    """Rows of `checkpoints` at the end of training, one a model of the design, with logs of geometry and scale.
+    """Rows of `checkpoints` at the end of training, one a model of the design, with logs of
+    geometry and scale.
 
     Further columns: log_L, log_H, log_d_h, log_rho, log_d, log_n (non-embedding weights).
     """
@@ -66,30 +77,38 @@ def final(tables: Evidence) -> pd.DataFrame:
 
 def with_logs(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the columns of `LOGS`."""
-    return rows.assign(**{name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()})
+    return rows.assign(
+        **{name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()}
+    )
 
 
 def by_t(value: float, error: float, df: float, interval: str) -> Estimate:
     """A value with its 95% t interval and the two-sided p that it is 0."""
-    half, p = stats.t.ppf((1 + LEVEL) / 2, df) * error, 2 * stats.t.sf(abs(value) / error, df)
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    p = 2 * stats.t.sf(abs(value) / error, df)
     return Estimate(float(value), float(value - half), float(value + half), interval, float(p))
 
 
 def slope_within(
     rows: pd.DataFrame, outcome: str, term: str, group: str, others: Sequence[str] = ()
 ) -> tuple[float, float, int]:
-    """Least squares given other columns, every group with a level of its own: slope, its error, degrees of freedom."""
-    others_of = np.column_stack([pd.get_dummies(rows[group]), rows[list(others)]]).astype(np.float64)
+    """Least squares given other columns, every group with a level of its own: slope, its error,
+    degrees of freedom."""
+    others_of = np.column_stack([pd.get_dummies(rows[group]), rows[list(others)]]).astype(
+        np.float64
+    )
     both = rows[[outcome, term]].to_numpy(np.float64)
     y, x = (both - others_of @ np.linalg.lstsq(others_of, both, rcond=None)[0]).T
-    value, df = float(x @ y / (x @ x)), len(rows) - int(np.linalg.matrix_rank(others_of)) - 1
+    value = float(x @ y / (x @ x))
+    df = len(rows) - int(np.linalg.matrix_rank(others_of)) - 1
     return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
 
 
 def jackknife(
     units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike]
 ) -> tuple[Array, Array, Array]:
-    """Figures of all rows, of all without each unit in turn, and half widths of their 95% t intervals.
+    """Figures of all rows, of all without each unit in turn, and half widths of their 95% t
+    intervals.
 
     figures: of the rows that a mask keeps.
     """
@@ -100,7 +119,8 @@ def jackknife(
 
 
 def half_width(left: Array) -> Array:
-    """Half the width of the jackknife's 95% t interval, from the figures without each unit in turn."""
+    """Half the width of the jackknife's 95% t interval, from the figures without each unit in
+    turn."""
     n = len(left)
     error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
     return np.asarray(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error)
@@ -111,7 +131,8 @@ LATE = 0.75
 
 
 def at_the_end(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
-    """Rows of a run-keyed table of the trained models at the end of training, `heritage` being the recipe.
+    """Rows of a run-keyed table of the trained models at the end of training, `heritage` being the
+    recipe.
 
     The columns `learned`, `comparable` and `n_layers` come from the models.
     """
@@ -123,20 +144,25 @@ def at_the_end(tables: Evidence, name: str, **equals: str | list[str]) -> pd.Dat
 def trained_norms(tables: Evidence) -> pd.DataFrame:
     """One row per trained model: columns of `final`, with its recipe as `heritage`.
 
-    `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows that the study took
-    for it; `late` and `late_cut`: mean ‖W_V‖₂² over the last quarter of the layers, in the same two ways. `fused`:
-    whether the two are cut from a fused matrix; where it is not they are the same thing. `gain`, `lower`, `upper`:
-    penultimate gain with its 95% t interval over prompts.
+    `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows
+    that the study took for it; `late` and `late_cut`: mean ‖W_V‖₂² over the last quarter of the
+    layers, in the same two ways. `fused`: whether the two are cut from a fused matrix; where it is
+    not they are the same thing. `gain`, `lower`, `upper`: penultimate gain with its 95% t interval
+    over prompts.
     """
-    rows, thirds = final(tables), "W_V_published_thirds"
+    rows = final(tables)
+    thirds = "W_V_published_thirds"
     weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", thirds])
-    layers = weights.pivot_table(index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm")
+    layers = weights.pivot_table(
+        index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm"
+    )
     layers = layers.reindex(columns=["W_V", "W_O", thirds]).astype(float).reset_index()
     layers["cut"] = layers[thirds].fillna(layers["W_V"])
     means = layers.groupby("model_id")[["W_V", "W_O", thirds]].mean().dropna(subset=["W_V", "W_O"])
     late = layers[layers["layer"] > LATE * layers["n_layers"]]
     squared = late[["W_V", "cut"]].pow(2).groupby(late["model_id"]).mean()
-    names, prompts = rows["model_id"], rows["penultimate_gain_n"].astype(float)
+    names = rows["model_id"]
+    prompts = rows["penultimate_gain_n"].astype(float)
     half = stats.t.ppf(0.975, prompts - 1) * rows["penultimate_gain_sd"] / np.sqrt(prompts)
     return rows.assign(
         ratio=names.map(means["W_V"] / means["W_O"]),
@@ -151,10 +177,17 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
 
 
 def trained_unembeddings(tables: Evidence) -> pd.DataFrame:
-    """One row per comparable trained model: columns of `final`, `heritage` (recipe), spectral norm, logs of both."""
-    norms = at_the_end(tables, "weights", head="", matrix="unembedding").groupby("model_id")["spectral_norm"].first()
+    """One row per comparable trained model: columns of `final`, `heritage` (recipe), spectral norm,
+    logs of both."""
+    norms = (
+        at_the_end(tables, "weights", head="", matrix="unembedding")
+        .groupby("model_id")["spectral_norm"]
+        .first()
+    )
     models = final(tables)
     table = models[models["comparable"].astype(bool)]
     table = table.assign(spectral_norm=table["model_id"].map(norms).astype(float))
     table = table.dropna(subset=["spectral_norm", "last_gain"])
-    return table.assign(log_norm=np.log(table["spectral_norm"]), log_gain=np.log(table["last_gain"].astype(float)))
+    return table.assign(
+        log_norm=np.log(table["spectral_norm"]), log_gain=np.log(table["last_gain"].astype(float))
+    )

@@ -1,7 +1,7 @@
 """The third study's tables: 20 recipes, each trained on four corpora at every shape.
 
-Recipes are the unit. A model's log gain is that of its penultimate block (L − 1) at the last token, a mean over prompts
-of its own corpus; gains on the prompts of every corpus are shown as well.
+Recipes are the unit. A model's log gain is that of its penultimate block (L − 1) at the last token,
+a mean over prompts of its own corpus; gains on the prompts of every corpus are shown as well.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ SET_STEPS = ("adamw", "lion", "muon")
 """Optimisers whose step has a set size."""
 FACTORS = {
     **dict.fromkeys(("optimiser", "schedule"), "levels"),
-    **dict.fromkeys(("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"),
+    **dict.fromkeys(
+        ("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"
+    ),
     **dict.fromkeys(("log_warmup", "log_batch", "log_clip", "log_tokens"), "number"),
 }
 """All that recipes were drawn to differ in but the corpus: levels, or numbers."""
@@ -54,16 +56,24 @@ SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "
 
 
 def third_along(tables: Evidence) -> pd.DataFrame:
-    """One row per model, checkpoint and set of prompts: columns of models, `trained_on`, `step`, `share`, `prompts`.
+    """One row per model, checkpoint and set of prompts: columns of models, `trained_on`, `step`,
+    `share`, `prompts`.
 
-    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `recipe` is the same in every corpus.
+    `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `recipe` is the same in
+    every corpus.
     """
-    models = tables.table("third_models").fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
+    models = tables.table("third_models").fillna(
+        dict.fromkeys(("kind", "parent", "replicate_of"), "")
+    )
     stem = models["recipe"].astype(str).str.split("-").str[0]
     logs = {name: np.log(models[column].astype(float)) for name, column in COLUMNS.items()}
     logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
-    named = models.assign(model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs)
-    rows = named.rename(columns={"corpus": "trained_on"}).merge(tables.table("third_gains"), on="model")
+    named = models.assign(
+        model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs
+    )
+    rows = named.rename(columns={"corpus": "trained_on"}).merge(
+        tables.table("third_gains"), on="model"
+    )
     return rows.assign(share=rows["step"] / rows["steps"])
 
 
@@ -80,13 +90,20 @@ def on_own(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ends(tables: Evidence) -> pd.DataFrame:
-    """One row per model of the design at the end, first seeds: on prompts of its own corpus, `ON`, and `spectra`."""
+    """One row per model of the design at the end, first seeds: on prompts of its own corpus, `ON`,
+    and `spectra`."""
     rows = third_along(tables)
-    rows = rows[(rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])]
-    every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(columns=list(CORPORA))
+    rows = rows[
+        (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
+    ]
+    every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(
+        columns=list(CORPORA)
+    )
     gains = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
     gains = gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
-    return gains.assign(**{name: gains["model"].map(logs) for name, logs in spectra(tables).items()})
+    return gains.assign(
+        **{name: gains["model"].map(logs) for name, logs in spectra(tables).items()}
+    )
 
 
 def enough(tables: Evidence) -> pd.DataFrame:
@@ -97,39 +114,52 @@ def enough(tables: Evidence) -> pd.DataFrame:
 def read(tables: Evidence) -> pd.DataFrame:
     """What tests read of `enough`, in plain types: subsets of them are made in no time."""
     names = ["model_id", "heritage", "recipe", "trained_on"]
-    return enough(tables)[[*names, *LOGS, "log_shape", "log_N", "log_gain"]].astype(dict.fromkeys(names, object))
+    return enough(tables)[[*names, *LOGS, "log_shape", "log_N", "log_gain"]].astype(
+        dict.fromkeys(names, object)
+    )
 
 
 def repeats(tables: Evidence) -> pd.Series:
-    """How much the log gain at the end of models trained with another seed differs from that with the first."""
+    """How much the log gain at the end of models trained with another seed differs from that with
+    the first."""
     return between_seeds(on_own(third_along(tables)))
 
 
 def between_seeds(rows: pd.DataFrame) -> pd.Series:
-    """Differences of log gains between seeds, of rows along the training, one per model and checkpoint."""
+    """Differences of log gains between seeds, of rows along the training, one per model and
+    checkpoint."""
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
     again = rows[rows["replicate_of"] != ""]
     return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
 
 
 def extent(rows: pd.DataFrame) -> dict[str, list[int]]:
-    """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of them reaches."""
+    """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of
+    them reaches."""
     columns = {"depths": "n_layers", "widths": "d_model", "tokens": "tokens"}
-    return {name: sorted({int(value) for value in rows[column]}) for name, column in columns.items()}
+    return {
+        name: sorted({int(value) for value in rows[column]}) for name, column in columns.items()
+    }
 
 
 def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
-    """One row per recipe and corpus, recipes that have a gain in every corpus at every shape: mean log gain, `n`.
+    """One row per recipe and corpus, recipes that have a gain in every corpus at every shape: mean
+    log gain, `n`.
 
-    With the factors of a recipe (`FACTORS`), `log_rate` off the optimiser's mean. gain: of `ON` another.
+    With the factors of a recipe (`FACTORS`), `log_rate` off the optimiser's mean. gain: of `ON`
+    another.
     """
     rows = enough(tables).assign(log_gain=lambda frame: frame[gain])
     cells = len(rows[["trained_on", *LOGS]].drop_duplicates())
-    wide = with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
+    wide = with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(
+        n=1
+    )
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
     means = wide.groupby(["recipe", "trained_on"], as_index=False).agg(by)
     means["log_rate"] -= means.groupby("optimiser")["log_rate"].transform("mean")
-    return means.assign(model_id=means["recipe"] + " " + means["trained_on"], heritage=means["recipe"])
+    return means.assign(
+        model_id=means["recipe"] + " " + means["trained_on"], heritage=means["recipe"]
+    )
 
 
 def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
@@ -148,15 +178,20 @@ def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per recipe with decay, by an optimiser whose step does not grow with the gradient: AdamW, Lion and Muon.
+    """One row per recipe with decay, by an optimiser whose step does not grow with the gradient:
+    AdamW, Lion and Muon.
 
-    Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the mean of both
-    spectra, `synthetic` the share of its models that were trained on the synthetic corpus.
+    Means over its `n` models, off the optimiser's; `log_ratio` is log √(rate/decay), `log_norm` the
+    mean of both spectra, `synthetic` the share of its models that were trained on the synthetic
+    corpus.
     """
     tuned = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
-    rate, decay = np.log(tuned["rate"]), np.log(tuned["decay"])
+    rate = np.log(tuned["rate"])
+    decay = np.log(tuned["decay"])
     synthetic = (tuned["trained_on"] == "synthetic").astype(float)
-    tuned = tuned.assign(log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic)
+    tuned = tuned.assign(
+        log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic
+    )
     columns = ["log_rate", "log_decay", "log_ratio", "log_wv", "log_wo", "log_gain"]
     by = dict.fromkeys([*columns, "synthetic"], "mean") | {"n": "sum"}
     means = tuned.assign(n=1).groupby(["recipe", "optimiser"], as_index=False).agg(by)
@@ -168,27 +203,38 @@ def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
 def mediated(rows: pd.DataFrame, mask: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
     """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
 
-    Sensitivity: the correlation between the errors of spectrum and gain at which the effect would be nothing (Imai,
-    Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level of its own.
+    Sensitivity: the correlation between the errors of spectrum and gain at which the effect would
+    be nothing (Imai, Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level
+    of its own.
     """
     chosen = rows if mask is None else rows[mask]
     values = chosen[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
-    controls = np.column_stack([pd.get_dummies(chosen["optimiser"]), chosen["synthetic"]]).astype(np.float64)
+    controls = np.column_stack([pd.get_dummies(chosen["optimiser"]), chosen["synthetic"]]).astype(
+        np.float64
+    )
     x, m, y = (values - controls @ np.linalg.lstsq(controls, values, rcond=None)[0]).T
-    total, first = x @ y / (x @ x), x @ m / (x @ x)
+    total = x @ y / (x @ x)
+    first = x @ m / (x @ x)
     errors = np.column_stack([m - first * x, y - total * x])
     second = errors[:, 0] @ errors[:, 1] / (errors[:, 0] @ errors[:, 0])
     return float(first * second), float(np.corrcoef(errors.T)[0, 1])
 
 
 TERMS = {"log_L": (LOGS, 1), "log_rho": (LOGS, 2), "log_shape": ("coded", 1), "log_N": ("coded", 3)}
-"""Slopes by their coding, and their place in it: depth and density at one width; depth over width, and size."""
+"""Slopes by their coding, and their place in it: depth and density at one width; depth over width,
+and size."""
 
-WORDS = {"log_L": "log L", "log_rho": "log ρ", "log_shape": "log L/d at one size", "log_N": "log N at one shape"}
+WORDS = {
+    "log_L": "log L",
+    "log_rho": "log ρ",
+    "log_shape": "log L/d at one size",
+    "log_N": "log N at one shape",
+}
 
 
 def slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
-    """Slope of the log gain on one of TERMS of every recipe in every corpus, (corpora, recipes); the corpora."""
+    """Slope of the log gain on one of TERMS of every recipe in every corpus, (corpora, recipes);
+    the corpora."""
     y, x, corpora = table(rows)
     coding, place = TERMS[term]
     z = coded(x) if coding == "coded" else x - x.mean(axis=0)
@@ -196,23 +242,27 @@ def slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
 
 
 def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
-    """Mean over recipes of the slope on one of TERMS, a row a corpus: SLOPES, with 95% t intervals."""
+    """Mean over recipes of the slope on one of TERMS, a row a corpus: SLOPES, with 95% t
+    intervals."""
     every, corpora = slopes(rows, term)
     rows_of = []
     for corpus, group in zip(corpora, every, strict=True):
-        error, df = float(stats.sem(group)), len(group) - 1
+        error = float(stats.sem(group))
+        df = len(group) - 1
         at = by_t(group.mean(), error, df, "")
         rows_of.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
     return pd.DataFrame(rows_of, columns=SLOPES)
 
 
 def early_and_late(tables: Evidence, share: float = TENTH, on: str = "") -> pd.DataFrame:
-    """One row per model of the design, first seeds: `early` and `end`, log gains at a share of training and at the end.
+    """One row per model of the design, first seeds: `early` and `end`, log gains at a share of
+    training and at the end.
 
-    `cell` holds all of its shape and the corpus; `ranked` is the rank of `early`, off the mean rank of its cell. on:
-    prompts of one corpus for all.
+    `cell` holds all of its shape and the corpus; `ranked` is the rank of `early`, off the mean rank
+    of its cell. on: prompts of one corpus for all.
     """
-    rows, late = third_along(tables), ends(tables)
+    rows = third_along(tables)
+    late = ends(tables)
     rows = rows[rows["prompts"] == on] if on else on_own(rows)
     late = late.assign(log_gain=late[ON[on]]) if on else late
     then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
@@ -220,17 +270,21 @@ def early_and_late(tables: Evidence, share: float = TENTH, on: str = "") -> pd.D
 
 
 def with_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
-    """Models at the end with `early`, `end`, `cell` and `ranked`; then: earlier log gains by model."""
+    """Models at the end with `early`, `end`, `cell` and `ranked`; then: earlier log gains by
+    model."""
     cells = late["n_layers"].astype(str)
     for name in ("rho", "d_model", "trained_on"):
         cells = cells + " " + late[name].astype(str)
     late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
-    return late.assign(ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"])
+    return late.assign(
+        ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"]
+    )
 
 
 def with_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
-    """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many prompts holds 0."""
+    """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many
+    prompts holds 0."""
     half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, prompts - 1) / np.sqrt(prompts)
     return rows.assign(side=np.sign(rows["log_gain"]) * (rows["log_gain"].abs() > half))
 
@@ -238,14 +292,16 @@ def with_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
 def pairs(tables: Evidence) -> pd.DataFrame:
     """One row per base and what was tuned from it, both on prompts of the base's corpus.
 
-    Columns: log gains `base` and `tuned`, `dampens` (the base), and `flips`: whether the two 95% t intervals over
-    prompts exclude 0 and lie on opposite sides of it.
-    `flips_on_new`: the same on prompts of the corpus that the tuned model was trained on last.
+    Columns: log gains `base` and `tuned`, `dampens` (the base), and `flips`: whether the two 95% t
+    intervals over prompts exclude 0 and lie on opposite sides of it. `flips_on_new`: the same on
+    prompts of the corpus that the tuned model was trained on last.
     """
     rows = third_along(tables)
     finished = with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
     at = finished.set_index(["model", "prompts"])
-    tuned = finished[(finished["kind"] != "") & (finished["prompts"] == finished["trained_on"])].reset_index(drop=True)
+    tuned = finished[
+        (finished["kind"] != "") & (finished["prompts"] == finished["trained_on"])
+    ].reset_index(drop=True)
     bases = tuned["parent"].str.split("/").str[0]
     learned = bases.map(finished.drop_duplicates("model").set_index("model")["trained_on"])
     before, after, fresh = (
@@ -263,10 +319,11 @@ def pairs(tables: Evidence) -> pd.DataFrame:
 
 
 def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
-    """How a model's mean log gain on its own corpus's prompts differs from that on the others', by what it learned.
+    """How a model's mean log gain on its own corpus's prompts differs from that on the others', by
+    what it learned.
 
-    Columns: corpus, and in words; own and others, mean log gains; difference with lower and upper (95% t interval over
-    recipes), p; least and most, of a recipe.
+    Columns: corpus, and in words; own and others, mean log gains; difference with lower and upper
+    (95% t interval over recipes), p; least and most, of a recipe.
     """
     rows_of = []
     for corpus, group in rows.groupby("trained_on", sort=False):
@@ -275,15 +332,27 @@ def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
         at = by_t(each.mean(), each.sem(), len(each) - 1, "")
         means = (group["log_gain"].mean(), others.mean(), at.value, at.lower, at.upper, at.p)
         rows_of.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
-    columns = ["corpus", "words", "own", "others", "difference", "lower", "upper", "p", "least", "most"]
+    columns = [
+        "corpus",
+        "words",
+        "own",
+        "others",
+        "difference",
+        "lower",
+        "upper",
+        "p",
+        "least",
+        "most",
+    ]
     return pd.DataFrame(rows_of, columns=columns)
 
 
 def scored(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the second study predicted of its two corpora before this one was trained, and what it found there.
+    """What the second study predicted of its two corpora before this one was trained, and what it
+    found there.
 
-    Columns: corpus, quantity, predicted, lower, upper; found, found_lower, found_upper (95%); inside, whether what was
-    found lies in the predicted interval.
+    Columns: corpus, quantity, predicted, lower, upper; found, found_lower, found_upper (95%);
+    inside, whether what was found lies in the predicted interval.
     """
     predictions = pd.read_csv(shipped("data") / "nursery" / "third" / "predictions.csv")
     predictions = predictions.rename(columns={"estimate": "predicted"})
@@ -292,19 +361,27 @@ def scored(rows: pd.DataFrame) -> pd.DataFrame:
     names = {"log_shape": "log L/d", "log_rho": "log rho", "log_N": "log N"}
     for term, name in names.items():
         for row in slopes_of_corpora(rows, term).to_dict("records"):
-            seen[row["corpus"], f"slope on {name}"] = (row["slope"], row["slope_lower"], row["slope_upper"])
+            seen[row["corpus"], f"slope on {name}"] = (
+                row["slope"],
+                row["slope_lower"],
+                row["slope_upper"],
+            )
     for place, corpus in enumerate(corpora):
         for name, estimate in ratios(y[[place]], x).items():
             seen[corpus, name] = (estimate.estimate, estimate.lower, estimate.upper)
     keys = zip(predictions["corpus"], predictions["quantity"], strict=True)
-    predictions[["found", "found_lower", "found_upper"]] = [seen.get(key, (np.nan,) * 3) for key in keys]
+    predictions[["found", "found_lower", "found_upper"]] = [
+        seen.get(key, (np.nan,) * 3) for key in keys
+    ]
     return predictions.assign(
-        inside=(predictions["lower"] <= predictions["found"]) & (predictions["found"] <= predictions["upper"])
+        inside=(predictions["lower"] <= predictions["found"])
+        & (predictions["found"] <= predictions["upper"])
     )
 
 
 def of_unlearned(rows: pd.DataFrame) -> pd.Series:
-    """Whether some model of a row's recipe did not learn, which is not asked of the shuffled corpus."""
+    """Whether some model of a row's recipe did not learn, which is not asked of the shuffled
+    corpus."""
     bad = ~rows["learned"].astype(bool) & (rows["trained_on"] != "shuffled")
     return bad.groupby(rows["recipe"]).transform("any")
 

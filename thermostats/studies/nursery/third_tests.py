@@ -1,4 +1,5 @@
-"""Tests of the third study's findings: of one study, and of many of one design at once, an array a number.
+"""Tests of the third study's findings: of one study, and of many of one design at once, an array a
+number.
 
 Those of many take rows and outcomes (study × row) as `modelling.classical.many` has them.
 """
@@ -51,7 +52,14 @@ from thermostats.studies.nursery.third import (
     slopes_of_corpora,
     wide,
 )
-from thermostats.studies.nursery.training_choices import LEAST_GROUPS, NEARLY_ONE, RARE, TABLE_OF_CORPORA, R, ranked_in
+from thermostats.studies.nursery.training_choices import (
+    LEAST_GROUPS,
+    NEARLY_ONE,
+    RARE,
+    TABLE_OF_CORPORA,
+    R,
+    ranked_in,
+)
 
 CORPUS = "corpus"
 
@@ -63,13 +71,21 @@ def hotelling(y: Array) -> tuple[Any, int, int, Any]:
     mean = off.mean(axis=-2)
     centred = off - mean[..., None, :]
     covariance = np.swapaxes(centred, -1, -2) @ centred / (n - 1)
-    f = n * np.einsum("...i,...ij,...j->...", mean, np.linalg.pinv(covariance), mean) * (n - df) / (df * (n - 1))
+    f = (
+        n
+        * np.einsum("...i,...ij,...j->...", mean, np.linalg.pinv(covariance), mean)
+        * (n - df)
+        / (df * (n - 1))
+    )
     return f, df, n - df, stats.f.sf(f, df, n - df)
 
 
 def residual(y: Array, x: Array) -> tuple[Any, int]:
-    """Residual sum of squares of least squares of y (…, units), and rank of the columns, the mean among them."""
-    u, s, _ = np.linalg.svd(np.column_stack([np.ones(len(x)), x - x.mean(axis=0)]), full_matrices=False)
+    """Residual sum of squares of least squares of y (…, units), and rank of the columns, the mean
+    among them."""
+    u, s, _ = np.linalg.svd(
+        np.column_stack([np.ones(len(x)), x - x.mean(axis=0)]), full_matrices=False
+    )
     u = u[:, s > s[0] * 1e-9]
     return np.square(y).sum(axis=-1) - np.square(y @ u).sum(axis=-1), u.shape[1]
 
@@ -83,12 +99,15 @@ def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
 
 
-def of_factors(y: Array, table: pd.DataFrame, factors: dict[str, str]) -> list[tuple[str, Any, int, int, Any]]:
+def of_factors(
+    y: Array, table: pd.DataFrame, factors: dict[str, str]
+) -> list[tuple[str, Any, int, int, Any]]:
     """The same of outcomes y (…, recipes), a row a factor."""
     (left, rank), tests = residual(y, np.empty((len(table), 0))), []
     for name, kind in factors.items():
         squares, both = residual(y, _columns(table, name, kind))
-        df, rest = both - rank, len(table) - both
+        df = both - rank
+        rest = len(table) - both
         f = (left - squares) / df / (squares / rest) if df and rest else np.full_like(left, np.nan)
         tests.append((name, f, df, rest, stats.f.sf(f, df, rest)))
     return tests
@@ -99,29 +118,42 @@ def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
     return np.asarray(columns, dtype=np.float64)
 
 
-def contrasts_of(table: pd.DataFrame, factors: dict[str, str], *, among: int | None = None) -> pd.DataFrame:
+def contrasts_of(
+    table: pd.DataFrame, factors: dict[str, str], *, among: int | None = None
+) -> pd.DataFrame:
     """Of every factor alone, how far apart it sets the gain: more columns of `factor_tests`.
 
-    `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of geometric mean gains;
-    `lower` and `upper`, 95% t interval, Bonferroni over factors (`among` so many) and pairs of levels; `share` of the
-    variance between recipes.
+    `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of
+    geometric mean gains; `lower` and `upper`, 95% t interval, Bonferroni over factors (`among` so
+    many) and pairs of levels; `share` of the variance between recipes.
     """
-    tests, y, rows = factor_tests(table, factors), table["log_gain"].to_numpy(np.float64), []
+    tests = factor_tests(table, factors)
+    y = table["log_gain"].to_numpy(np.float64)
+    rows = []
     for (name, kind), test in zip(factors.items(), tests.itertuples(), strict=True):
         columns = _columns(table, name, kind)
-        x = np.column_stack([np.ones(y.size), columns if kind == "levels" else columns / columns.std(ddof=1)])
+        x = np.column_stack(
+            [np.ones(y.size), columns if kind == "levels" else columns / columns.std(ddof=1)]
+        )
         inverse = np.linalg.pinv(x.T @ x)
         slopes = inverse @ x.T @ y
-        contrast, pairs, what = np.ones(1), 1, "one SD more"
+        contrast = np.ones(1)
+        pairs = 1
+        what = "one SD more"
         if kind == "levels":
-            effects, levels = slopes[1:], pd.get_dummies(table[name]).columns
-            high, low = effects.argmax(), effects.argmin()
+            effects = slopes[1:]
+            levels = pd.get_dummies(table[name]).columns
+            high = effects.argmax()
+            low = effects.argmin()
             contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
-            pairs, what = math.comb(len(levels), 2), f"{levels[high]} against {levels[low]}"
+            pairs = math.comb(len(levels), 2)
+            what = f"{levels[high]} against {levels[low]}"
         contrast = np.append(0.0, contrast)
         variance = np.square(y - x @ slopes).sum() / test.df_error
         half = stats.t.isf((1 - LEVEL) / 2 / (among or len(factors)) / pairs, test.df_error)
-        ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(variance * contrast @ inverse @ contrast)
+        ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(
+            variance * contrast @ inverse @ contrast
+        )
         rows.append((what, *np.exp(ends), test.F * test.df / (test.F * test.df + test.df_error)))
     return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))
 
@@ -131,22 +163,27 @@ def tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     others = factor_tests(over_corpora(rows), FACTORS)
     if not corpus:
         return others
-    of_corpus = pd.DataFrame([(CORPUS, *hotelling(wide(rows).to_numpy(np.float64)))], columns=others.columns)
+    of_corpus = pd.DataFrame(
+        [(CORPUS, *hotelling(wide(rows).to_numpy(np.float64)))], columns=others.columns
+    )
     return pd.concat([of_corpus, others], ignore_index=True)
 
 
 def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     """The same with how far apart each factor sets the gain: columns of `contrasts_of`.
 
-    `share` of the corpus is that of the variance of all recipes in all corpora. Intervals are Bonferroni over factors.
+    `share` of the corpus is that of the variance of all recipes in all corpora. Intervals are
+    Bonferroni over factors.
     """
     among = len(FACTORS) + corpus
     others = contrasts_of(over_corpora(rows), FACTORS, among=among)
     if not corpus:
         return others
     y = wide(rows)
-    high, low = y.mean().idxmax(), y.mean().idxmin()
-    each, pairs = y[high] - y[low], math.comb(y.shape[1], 2)
+    high = y.mean().idxmax()
+    low = y.mean().idxmin()
+    each = y[high] - y[low]
+    pairs = math.comb(y.shape[1], 2)
     half = stats.t.isf((1 - LEVEL) / 2 / among / pairs, len(each) - 1) * each.sem()
     ends = np.exp(each.mean() + half * np.array([0, -1, 1]))
     values = y.to_numpy(np.float64)
@@ -170,18 +207,21 @@ def without_each(rows: pd.DataFrame) -> dict[str, float]:
     return {str(name): hotelling(y.drop(columns=name).to_numpy(np.float64))[3] for name in y}
 
 
-OVER_ARCHITECTURE, OVER_SIZE = "SD of recipe / SD of architecture", "SD of shape / SD of size"
+OVER_ARCHITECTURE = "SD of recipe / SD of architecture"
+OVER_SIZE = "SD of shape / SD of size"
 SHARED = "share of what recipes do that all corpora have"
 NAMES = {RECIPE: OVER_ARCHITECTURE, SHAPE: OVER_SIZE, ALIKE: SHARED}
 """The frozen rules' names, and those of their quantities."""
-LEFT, CONTROL = "other choices", "shuffled"
+LEFT = "other choices"
+CONTROL = "shuffled"
 SQUARES = "squares averaged over all four corpora, the frozen estimate"
 INTERVAL = "95% jackknife t interval over recipes"
 
 
 def rule(name: str) -> Decide:
     """The frozen rule, and that no corpus and no set of prompts is needed for what it says."""
-    quantity, bar = V(NAMES[name]), THRESHOLDS[name]
+    quantity = V(NAMES[name])
+    bar = THRESHOLDS[name]
     return Decide(
         (quantity.interval > bar) & Gate(Each(LEFT, quantity > bar)),
         (quantity.interval < bar) & Gate(Each(LEFT, quantity < bar)),
@@ -201,7 +241,8 @@ def by_ratios(rows: pd.DataFrame, name: str) -> Result:
 
 
 def estimates(y: Array, x: Array) -> dict[str, Estimate]:
-    """The ratios as means over corpora, and what recipes share in all, with intervals, by the names that pages use."""
+    """The ratios as means over corpora, and what recipes share in all, with intervals, by the names
+    that pages use."""
     by_block = {**mean_ratios(y, x)[0], ALIKE: ratios(y, x)[ALIKE]}
     return {
         NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
@@ -212,9 +253,13 @@ def estimates(y: Array, x: Array) -> dict[str, Estimate]:
 def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
     """The estimates without each corpus in turn."""
     rest = [np.arange(len(corpora)) != place for place in range(len(corpora))]
-    values = [{name: at.value for name, at in estimates(y[remaining], x).items()} for remaining in rest]
+    values = [
+        {name: at.value for name, at in estimates(y[remaining], x).items()} for remaining in rest
+    ]
     names = [f"without {IN_WORDS.get(corpus, corpus)}" for corpus in corpora]
-    return pd.DataFrame([{"choice": name, **value} for name, value in zip(names, values, strict=True)])
+    return pd.DataFrame(
+        [{"choice": name, **value} for name, value in zip(names, values, strict=True)]
+    )
 
 
 def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
@@ -230,20 +275,32 @@ def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
 def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """The estimates with their intervals for other gains, models and means, on which nothing rests.
 
-    The penultimate gain of the mean over tokens, the last gain, recipes all of whose models learned, shuffled English
-    among the corpora, and squares averaged over all four, as the frozen rule had them.
+    The penultimate gain of the mean over tokens, the last gain, recipes all of whose models
+    learned, shuffled English among the corpora, and squares averaged over all four, as the frozen
+    rule had them.
     """
     means = tables.table("third_means").set_index("model")
-    others = {"gain of the mean over tokens": "penultimate_gain_of_mean", "gain of the last block": "last_gain"}
+    others = {
+        "gain of the mean over tokens": "penultimate_gain_of_mean",
+        "gain of the last block": "last_gain",
+    }
     frames = {"recipes whose models all learned": rows[~of_unlearned(rows)]}
-    frames |= {words: rows.assign(log_gain=rows["model"].map(means[gain])) for words, gain in others.items()}
+    frames |= {
+        words: rows.assign(log_gain=rows["model"].map(means[gain]))
+        for words, gain in others.items()
+    }
     parts = []
     for words, chosen in frames.items():
         y, x, _ = table(with_language(chosen))
         parts.append({"choice": words, "recipes": y.shape[1], **_flat(estimates(y, x))})
     y, x, _ = table(rows)
-    squares = {NAMES[name]: Estimate(at.estimate, at.lower, at.upper) for name, at in ratios(y, x).items()}
-    for words, made in (("shuffled English among the corpora", estimates(y, x)), (SQUARES, squares)):
+    squares = {
+        NAMES[name]: Estimate(at.estimate, at.lower, at.upper) for name, at in ratios(y, x).items()
+    }
+    for words, made in (
+        ("shuffled English among the corpora", estimates(y, x)),
+        (SQUARES, squares),
+    ):
         parts.append({"choice": words, "recipes": y.shape[1], **_flat(made)})
     return pd.DataFrame(parts)
 
@@ -257,12 +314,17 @@ def _flat(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
 
 
 def with_choices(name: str, rows: pd.DataFrame) -> Result:
-    """The ratios by the rule, on each set of prompts too; each corpus alone, the control among them."""
+    """The ratios by the rule, on each set of prompts too; each corpus alone, the control among
+    them."""
     result = by_ratios(rows, name)
     choices = pd.concat([result.rows[LEFT], on_prompts(rows)], ignore_index=True)
     y, x, corpora = table(rows)
-    alone = {IN_WORDS[corpus]: estimates(y[[i]], x)[NAMES[name]] for i, corpus in enumerate(corpora)}
-    return replace(result, rows={LEFT: choices}).adding(words={"choices": choices.to_dict("records"), "alone": alone})
+    alone = {
+        IN_WORDS[corpus]: estimates(y[[i]], x)[NAMES[name]] for i, corpus in enumerate(corpora)
+    }
+    return replace(result, rows={LEFT: choices}).adding(
+        words={"choices": choices.to_dict("records"), "alone": alone}
+    )
 
 
 def weights_of(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -271,17 +333,25 @@ def weights_of(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     by_ratio = mean_ratios(y, x)[1].T
     names = [IN_WORDS.get(corpus, corpus) for corpus in corpora]
     return {
-        name: dict(zip(names, weights, strict=True)) for name, weights in zip((RECIPE, SHAPE), by_ratio, strict=True)
+        name: dict(zip(names, weights, strict=True))
+        for name, weights in zip((RECIPE, SHAPE), by_ratio, strict=True)
     }
 
 
 def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
-    """Standard deviations with 95% intervals, of all corpora and of each: of, block, estimate, lower, upper."""
+    """Standard deviations with 95% intervals, of all corpora and of each: of, block, estimate,
+    lower, upper."""
     y, x, corpora = table(rows)
     every = {"all corpora": spreads(y, x)}
-    every |= {IN_WORDS.get(name, name): spreads(y[[place]], x) for place, name in enumerate(corpora)}
+    every |= {
+        IN_WORDS.get(name, name): spreads(y[[place]], x) for place, name in enumerate(corpora)
+    }
     return pd.DataFrame(
-        [{"of": of, "block": block} | vars(at) for of, spread in every.items() for block, at in spread.items()]
+        [
+            {"of": of, "block": block} | vars(at)
+            for of, spread in every.items()
+            for block, at in spread.items()
+        ]
     )
 
 
@@ -289,8 +359,10 @@ ALPHA = 0.05
 SMALL = float(np.log(1.05) / np.log(2))
 """A slope on a logarithm that moves the gain by 5% where the logarithm's argument doubles."""
 QUARTER, BETWEEN = 0.5, 0.2
-"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20% lie between recipes."""
-MEAN, APART = "mean slope over corpora", "difference between corpora"
+"""What would be of interest: a quarter of the variance (r = ±0.5; the null is none), where 20% lie
+between recipes."""
+MEAN = "mean slope over corpora"
+APART = "difference between corpora"
 
 
 def below(slope: V) -> Decide:
@@ -303,12 +375,14 @@ IN_EVERY = EveryRow(below(V("slope")), "corpora")
 
 def _falling(by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
     r = rows["trained_on"].map(by).to_numpy(np.float64)
-    x, levels = standard(rows["column"].to_numpy(np.float64)), standard(random.levels(rows, "recipe"))
+    x = standard(rows["column"].to_numpy(np.float64))
+    levels = standard(random.levels(rows, "recipe"))
     return {"log_gain": TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows) + BETWEEN**0.5 * levels)}
 
 
 def in_all() -> Worlds:
-    """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all but English."""
+    """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all
+    but English."""
     at_rest = along("column", ordered=False, group="recipe")
     falls, flat = (dict.fromkeys(CORPORA, r) for r in (-QUARTER, 0.0))
     others = {"all corpora but English": {**falls, "english": 0.0}}
@@ -319,18 +393,23 @@ IN_ALL = in_all()
 
 
 def by_crossed(rows: pd.DataFrame) -> Result:
-    """Slopes of recipes that are in all corpora: their mean, and how far the steepest corpus lies from the flattest.
+    """Slopes of recipes that are in all corpora: their mean, and how far the steepest corpus lies
+    from the flattest.
 
-    Its p is by Hotelling's T² that all corpora have one slope, its interval Bonferroni over their pairs.
+    Its p is by Hotelling's T² that all corpora have one slope, its interval Bonferroni over their
+    pairs.
     """
     term = rows["term"].iloc[0]
     by_corpus, corpora = slopes(rows, term)
     every = by_corpus.mean(axis=0)
-    mean = by_t(every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit")
+    mean = by_t(
+        every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit"
+    )
     each = by_corpus[by_corpus.mean(axis=1).argmax()] - by_corpus[by_corpus.mean(axis=1).argmin()]
     pairs = len(corpora) * (len(corpora) - 1) / 2
     half = float(stats.t.isf(0.025 / pairs, len(each) - 1) * stats.sem(each))
-    middle, p = float(each.mean()), hotelling(by_corpus.T)[3]
+    middle = float(each.mean())
+    p = hotelling(by_corpus.T)[3]
     words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
     by = slopes_of_corpora(rows, term)
@@ -346,7 +425,10 @@ def other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float, f
 
 def in_words(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     """Slope with its interval by corpus, in words."""
-    return {IN_WORDS[row.corpus]: (row.slope, row.slope_lower, row.slope_upper) for row in table.itertuples()}
+    return {
+        IN_WORDS[row.corpus]: (row.slope, row.slope_lower, row.slope_upper)
+        for row in table.itertuples()
+    }
 
 
 def on_each_set(rows: pd.DataFrame) -> dict[str, Result]:
@@ -357,7 +439,8 @@ def on_each_set(rows: pd.DataFrame) -> dict[str, Result]:
 def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
     """`by_crossed` with its figure, table and words; on: what the slope is on, in words."""
     result = by_crossed(rows)
-    table, sets = result.rows["corpora"], on_each_set(rows)
+    table = result.rows["corpora"]
+    sets = on_each_set(rows)
     words = {
         "by": in_words(table),
         "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in in_words(table).items()},
@@ -365,8 +448,13 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
         "extent": extent(rows),
         "on": {IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
     }
-    every = pd.concat({"own": table} | {name: each.rows["corpora"] for name, each in sets.items()}, names=["prompts"])
-    estimates = table.rename(columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"})
+    every = pd.concat(
+        {"own": table} | {name: each.rows["corpora"] for name, each in sets.items()},
+        names=["prompts"],
+    )
+    estimates = table.rename(
+        columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"}
+    )
     named = estimates.assign(row=estimates["corpus"].map(IN_WORDS))
     draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}")
     return result.adding(words=words, table=every.reset_index("prompts"), draw=draw)
@@ -392,8 +480,12 @@ FACTORS_IN_WORDS = {
 def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
     """The factor with the least p of some tests."""
     best = tests.loc[tests["p"].idxmin()]
-    f = Estimate(float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni")
-    return Result.of(rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]})
+    f = Estimate(
+        float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni"
+    )
+    return Result.of(
+        rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]}
+    )
 
 
 def by_corpus_and_others(rows: pd.DataFrame) -> Result:
@@ -429,7 +521,8 @@ def headed(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
 
 def of_ratios(table: pd.DataFrame) -> Callable[..., None]:
     """Figure of the ratios of a table."""
-    named, xlabel = table.assign(row=table["factor"] + ": " + table["what"]), "ratio of geometric mean gains"
+    named = table.assign(row=table["factor"] + ": " + table["what"])
+    xlabel = "ratio of geometric mean gains"
     return drawing(forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x")
 
 
@@ -438,20 +531,26 @@ STUDIES = 50
 
 
 def gains(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Log gains (study, corpora, recipes, shapes), and logs of shapes, as `crossed.table` has them of one."""
+    """Log gains (study, corpora, recipes, shapes), and logs of shapes, as `crossed.table` has them
+    of one."""
     places, x, _ = table(rows.assign(log_gain=np.arange(len(rows))))
     return outcomes["log_gain"][:, places.astype(np.int64)], x
 
 
 def ratios_of(name: str) -> AtOnce:
-    """A ratio, or what corpora have in common, with its interval; the same without each corpus that has language."""
+    """A ratio, or what corpora have in common, with its interval; the same without each corpus that
+    has language."""
 
     def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
         language = (rows["trained_on"] != CONTROL).to_numpy()
-        y, x = gains(rows[language].reset_index(drop=True), {"log_gain": outcomes["log_gain"][:, language]})
+        y, x = gains(
+            rows[language].reset_index(drop=True), {"log_gain": outcomes["log_gain"][:, language]}
+        )
         corpora = np.arange(y.shape[1])
         chosen = [corpora, *(np.delete(corpora, corpus) for corpus in corpora)]
-        whole, *left = (_in_parts(lambda part: _ratio(name, part, x), y[:, kept]) for kept in chosen)
+        whole, *left = (
+            _in_parts(lambda part: _ratio(name, part, x), y[:, kept]) for kept in chosen
+        )
         return {NAMES[name]: whole, LEFT: [{NAMES[name]: counted(each.estimate)} for each in left]}
 
     return at_once
@@ -484,23 +583,31 @@ def factors(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
 
 def factors_and_corpus(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """F of the corpus, and of every factor over means of recipes, which are in every corpus."""
-    places = rows.assign(place=np.arange(len(rows))).pivot(index="recipe", columns="trained_on", values="place")
+    places = rows.assign(place=np.arange(len(rows))).pivot(
+        index="recipe", columns="trained_on", values="place"
+    )
     y = outcomes["log_gain"][:, places.dropna().to_numpy(np.int64)]
     recipes = rows.drop_duplicates("recipe").set_index("recipe").loc[places.index]
     if len(y[0]) < len(recipes):
-        raise UsageError("recipes that are not in every corpus", got=len(recipes) - len(y[0]), allowed="none")
+        raise UsageError(
+            "recipes that are not in every corpus", got=len(recipes) - len(y[0]), allowed="none"
+        )
     return _of_tests([("corpus", *hotelling(y)), *of_factors(y.mean(axis=2), recipes, FACTORS)])
 
 
 def _of_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
     if np.isnan([p for *_, p in tests]).any():
-        raise UsageError("a factor without a test", got=", ".join(name for name, *_, p in tests if np.isnan(p).any()))
+        raise UsageError(
+            "a factor without a test",
+            got=", ".join(name for name, *_, p in tests if np.isnan(p).any()),
+        )
     none = np.full(len(tests[0][1]), np.nan)
     return {"factors": [{"F": Many(f, none, none, p)} for _, f, _, _, p in tests]}
 
 
 def settled(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlation of `early` with `end` inside cells of every corpus, and how many models end on the rarer side."""
+    """Correlation of `early` with `end` inside cells of every corpus, and how many models end on
+    the rarer side."""
     up = (outcomes["end"] > 0).sum(axis=1)
     parts = rows.assign(place=np.arange(len(rows))).groupby("trained_on", sort=True)
     each = [{R.name: _within_cells(part, outcomes["end"][:, part["place"]])} for _, part in parts]
@@ -511,41 +618,54 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
     """`training_choices.within_cells` of every row of `end`."""
     (cell, cells), (group, groups) = (pd.factorize(rows[name]) for name in ("cell", "recipe"))
     if len(groups) < LEAST_GROUPS:
-        raise UsageError("nothing to correlate inside cells", got=f"{len(rows)} rows, {len(groups)} groups")
+        raise UsageError(
+            "nothing to correlate inside cells", got=f"{len(rows)} rows, {len(groups)} groups"
+        )
     of_cell = (cell[:, None] == np.arange(len(cells))).astype(np.float64)
     of_group = (group[:, None] == np.arange(len(groups))).astype(np.float64)
     weights = np.vstack([np.ones(len(rows)), 1 - of_group.T])
     size = np.maximum(weights @ of_cell, 1)
-    a, b = ranked_in(rows["early"], rows["cell"]), stats.rankdata(end, axis=1)
+    a = ranked_in(rows["early"], rows["cell"])
+    b = stats.rankdata(end, axis=1)
     b = b - ((b @ of_cell) / of_cell.sum(axis=0))[:, cell]
 
     def summed(values: Array) -> Array:
         """Sums by cell without each group, study × (whole, groups) × cell."""
         return np.asarray(np.einsum("kr,sr,rc->skc", weights, values, of_cell, optimize=True))
 
-    a1, b1 = summed(a[None]), summed(b)
+    a1 = summed(a[None])
+    b1 = summed(b)
     pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
     aa, bb, ab = ((summed(uv) - u * v / size).sum(axis=2) for uv, u, v in pairs)
     z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE)).T
-    half, df = half_width(z[1:]), len(z) - 2
+    half = half_width(z[1:])
+    df = len(z) - 2
     p = 2 * stats.t.sf(np.abs(z[0]) / np.maximum(half / stats.t.ppf(0.975, df), 1e-300), df)
     return Many(np.tanh(z[0]), np.tanh(z[0] - half), np.tanh(z[0] + half), p)
 
 
 def mediation(rows: pd.DataFrame, outcomes: Mapping[str, Any], quantity: str) -> dict[str, Any]:
-    """Effect of √(rate/decay) through the spectra with its jackknife interval; it is linear in the gains."""
+    """Effect of √(rate/decay) through the spectra with its jackknife interval; it is linear in the
+    gains."""
     codes, names = pd.factorize(rows["recipe"], sort=True)
     masks = [np.ones(len(rows), dtype=bool), *(codes != code for code in range(len(names)))]
     effects = np.stack([outcomes["log_gain"][:, mask] @ _through(rows[mask]) for mask in masks])
     half = half_width(effects[1:])
-    return {quantity: Many(effects[0], effects[0] - half, effects[0] + half, np.full(half.shape, np.nan))}
+    return {
+        quantity: Many(
+            effects[0], effects[0] - half, effects[0] + half, np.full(half.shape, np.nan)
+        )
+    }
 
 
 def _through(rows: pd.DataFrame) -> Array:
     """Weights of log gains in the effect c − c' of `third.mediated`."""
-    controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(np.float64)
+    controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(
+        np.float64
+    )
     off = np.eye(len(rows)) - controls @ np.linalg.pinv(controls)
-    x, m = off @ rows["log_ratio"].to_numpy(np.float64), off @ rows["log_norm"].to_numpy(np.float64)
+    x = off @ rows["log_ratio"].to_numpy(np.float64)
+    m = off @ rows["log_norm"].to_numpy(np.float64)
     first = x @ m / (x @ x)
     error = m - first * x
     return np.asarray(first * off @ error / (error @ error))

@@ -1,4 +1,5 @@
-"""Gains early in training against those at its end, among models of one shape: tests, rule and worlds."""
+"""Gains early in training against those at its end, among models of one shape: tests, rule and
+worlds."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, EveryRow, Given, V
-from thermostats.claims.worlds import RATIO, Outcomes, World, Worlds, worlds_of_line, worlds_of_share, worlds_of_shift
+from thermostats.claims.worlds import (
+    RATIO,
+    Outcomes,
+    World,
+    Worlds,
+    worlds_of_line,
+    worlds_of_share,
+    worlds_of_shift,
+)
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
 from thermostats.modelling.classical.many import Many, differences
@@ -26,13 +35,21 @@ from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, legend_above, reference
 from thermostats.studies.delia2026.stated_facts import LEVEL, gains
 from thermostats.studies.nursery.crossed import LOGS, lines, table
-from thermostats.studies.nursery.study_rows import by_t, half_width, jackknife, slope_within, with_logs
+from thermostats.studies.nursery.study_rows import (
+    by_t,
+    half_width,
+    jackknife,
+    slope_within,
+    with_logs,
+)
 
-R, RARE = V("within-cell rank correlation"), V("models on the rarer side")
-KAPPA, BY_RECIPE = "agreement beyond chance (κ)", "95% jackknife t interval over recipes"
+R = V("within-cell rank correlation")
+RARE = V("models on the rarer side")
+KAPPA = "agreement beyond chance (κ)"
+BY_RECIPE = "95% jackknife t interval over recipes"
 HALF, RARER = 0.71, 10
-"""Least correlation of interest, half of the variance of the ranks. With fewer models on the rarer side signs say
-nothing."""
+"""Least correlation of interest, half of the variance of the ranks. With fewer models on the rarer
+side signs say nothing."""
 NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 """The largest correlation that has a finite z, and the fewest groups that say how it varies."""
 FIXED = 0.9
@@ -43,32 +60,43 @@ SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), 
 
 
 def at_end(cells: int, models: int) -> Worlds:
-    """Gains at the end that go with the early ones at r = 0.9 inside cells, or not at all, alike in recipes.
+    """Gains at the end that go with the early ones at r = 0.9 inside cells, or not at all, alike in
+    recipes.
 
-    Over all rows less is needed than inside cells, in which 1 − cells/models of the errors' variance lies. Errors are
-    normal: others have another rank correlation.
+    Over all rows less is needed than inside cells, in which 1 − cells/models of the errors'
+    variance lies. Errors are normal: others have another rank correlation.
     """
     free = 1 - cells / models
     over_all = (FIXED**2 * free / (1 - FIXED**2 * (1 - free))) ** 0.5
-    return worlds_of_line("end", "ranked", over_all, kinds=("normal",), ordered=False, group="recipe", mean=True)
+    return worlds_of_line(
+        "end", "ranked", over_all, kinds=("normal",), ordered=False, group="recipe", mean=True
+    )
 
 
 def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> Estimate:
-    """Spearman correlation of two columns inside cells, ranks over all rows off their cell's mean; rows of one group
-    are not independent: a 95% jackknife t interval over groups, of Fisher's z, and the two-sided p of the same t.
+    """Spearman correlation of two columns inside cells, ranks over all rows off their cell's mean;
+    rows of one group are not independent: a 95% jackknife t interval over groups, of Fisher's z,
+    and the two-sided p of the same t.
 
     Raises UsageError where nothing varies inside cells.
     """
-    cell, group = pd.factorize(cells)[0], pd.factorize(groups)[0]
+    cell = pd.factorize(cells)[0]
+    group = pd.factorize(groups)[0]
     a, b = (ranked_in(values, cells) for values in (x, y))
     size = np.maximum(_without(np.ones(len(a)), group, cell), 1)
-    a1, b1 = _without(a, group, cell), _without(b, group, cell)
+    a1 = _without(a, group, cell)
+    b1 = _without(b, group, cell)
     pairs = ((a, a, a1, a1), (b, b, b1, b1), (a, b, a1, b1))
-    aa, bb, ab = ((_without(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs)
+    aa, bb, ab = (
+        (_without(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs
+    )
     if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
-        raise UsageError("nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups")
+        raise UsageError(
+            "nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups"
+        )
     z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
-    half, df = float(half_width(z[1:])), len(z) - 2
+    half = float(half_width(z[1:]))
+    df = len(z) - 2
     p = float(2 * stats.t.sf(abs(z[0]) / max(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300), df))
     r, lower, upper = np.tanh(z[0] + half * np.array([0, -1, 1])).tolist()
     return Estimate(r, lower, upper, BY_RECIPE, p)
@@ -88,11 +116,18 @@ def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
 
 
 def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
-    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; None where undefined."""
-    a, b, group = first.to_numpy(bool), second.to_numpy(bool), pd.factorize(groups)[0]
+    """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; None
+    where undefined."""
+    a = first.to_numpy(bool)
+    b = second.to_numpy(bool)
+    group = pd.factorize(groups)[0]
     columns = (np.ones(len(a)), a, b, a == b)
-    n, p, q, same = (_without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns)
-    p, q, same = p / n, q / n, same / n
+    n, p, q, same = (
+        _without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns
+    )
+    p = p / n
+    q = q / n
+    same = same / n
     chance = p * q + (1 - p) * (1 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
@@ -102,7 +137,8 @@ def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
 
 
 def by_ranks(rows: pd.DataFrame) -> Result:
-    """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on the rarer side."""
+    """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on
+    the rarer side."""
     up = rows["end"] > 0
     quantities = {
         R.name: within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
@@ -115,9 +151,18 @@ def by_ranks(rows: pd.DataFrame) -> Result:
 def by_corpora(rows: pd.DataFrame) -> Result:
     """The same with one correlation a corpus; the largest of them heads it."""
     result = by_ranks(rows)
-    each = {str(name): by_ranks(part).quantities[R.name] for name, part in rows.groupby("trained_on", sort=True)}
+    each = {
+        str(name): by_ranks(part).quantities[R.name]
+        for name, part in rows.groupby("trained_on", sort=True)
+    }
     table = [
-        {"corpus": name, R.name: r.value, f"{R.name}_lower": r.lower, f"{R.name}_upper": r.upper, f"{R.name}_p": r.p}
+        {
+            "corpus": name,
+            R.name: r.value,
+            f"{R.name}_lower": r.lower,
+            f"{R.name}_upper": r.upper,
+            f"{R.name}_p": r.p,
+        }
         for name, r in each.items()
     ]
     largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
@@ -129,15 +174,19 @@ def by_corpora(rows: pd.DataFrame) -> Result:
 
 
 def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
-    """Models on either side at the end, those that kept their side, and the correlation; of one corpus."""
+    """Models on either side at the end, those that kept their side, and the correlation; of one
+    corpus."""
     r = by_ranks(rows).quantities[R.name]
     ends = {"r": r.value, "lower": r.lower, "upper": r.upper}
     same_side = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
     return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": same_side}
 
 
-def along_training(at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]) -> pd.DataFrame:
-    """By share of training: models that dampen, correlation with the end inside cells and κ, with their intervals."""
+def along_training(
+    at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]
+) -> pd.DataFrame:
+    """By share of training: models that dampen, correlation with the end inside cells and κ, with
+    their intervals."""
     rows = []
     for share in shares:
         if (at_step := at_share(share)).empty:
@@ -157,21 +206,29 @@ def along_training(at_share: Callable[[float], pd.DataFrame], shares: Sequence[f
 LAW, MARGIN = 0.5, 0.25
 """Exponents of the law; half of it up or down is no longer it."""
 SCATTER, CORPUS = 0.3, 0.35
-"""SD of what else differs between recipes, as in the design's simulation (rules.csv), and what the corpus does."""
+"""SD of what else differs between recipes, as in the design's simulation (rules.csv), and what the
+corpus does."""
 FOUND = 0.5
 """That SD as the second study's recipes have it."""
-RATE, DECAY, SINGLE = "exponent of rate", "exponent of 1/decay", "power of √(rate/decay)"
+RATE = "exponent of rate"
+DECAY = "exponent of 1/decay"
+SINGLE = "power of √(rate/decay)"
 INTERVAL = "95% t interval over recipes"
 
 
 def exponents(rows: pd.DataFrame) -> Result:
-    """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given optimiser and corpus."""
+    """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given
+    optimiser and corpus."""
 
     def of(term: str, *others: str) -> Estimate:
-        return by_t(*slope_within(rows, "spectrum", term, "optimiser", [*others, "synthetic"]), INTERVAL)
+        return by_t(
+            *slope_within(rows, "spectrum", term, "optimiser", [*others, "synthetic"]), INTERVAL
+        )
 
     decay = of("log_decay", "log_rate")
-    value, lower, upper = (-end for end in (decay.value, decay.upper, decay.lower) if end is not None)
+    value, lower, upper = (
+        -end for end in (decay.value, decay.upper, decay.lower) if end is not None
+    )
     quantities = {
         RATE: of("log_rate", "log_decay"),
         DECAY: Estimate(value, lower, upper, INTERVAL, decay.p),
@@ -186,14 +243,20 @@ def exponents_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[s
         _slopes(rows, outcomes["spectrum"], term, other)
         for term, other in (("log_rate", "log_decay"), ("log_decay", "log_rate"))
     )
-    return {RATE: rate, DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower)}
+    return {
+        RATE: rate,
+        DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower),
+    }
 
 
 def _slopes(rows: pd.DataFrame, y: Array, term: str, other: str) -> Many:
     """`slope_within` of every row of `y`, given optimiser and corpus."""
-    given = np.column_stack([pd.get_dummies(rows["optimiser"]), rows[[other, "synthetic"]]]).astype(np.float64)
+    given = np.column_stack([pd.get_dummies(rows["optimiser"]), rows[[other, "synthetic"]]]).astype(
+        np.float64
+    )
     off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
-    x, df = off @ rows[term].to_numpy(np.float64), len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    x = off @ rows[term].to_numpy(np.float64)
+    df = len(rows) - int(np.linalg.matrix_rank(given)) - 1
     slope = y @ x / (x @ x)
     error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
@@ -204,7 +267,8 @@ KINDS = ("normal", "t3", "heteroscedastic labs")
 
 
 def worlds() -> Worlds:
-    """Both exponents as the law has them, and at the edges of the margin or where one of the two does nothing.
+    """Both exponents as the law has them, and at the edges of the margin or where one of the two
+    does nothing.
 
     SDs are as designed or as found.
     """
@@ -224,25 +288,33 @@ def worlds() -> Worlds:
 def _tried(both: tuple[float, float], *, kind: str, ratio: float, scatter: float) -> World:
     rate, decay = both
     errors = Errors(kind, along="log_rate", ratio=ratio)
-    words = f"exponents {rate:.3g} of rate and {decay:.3g} of 1/decay, SD {scatter:.3g}, {errors.words}"
+    words = (
+        f"exponents {rate:.3g} of rate and {decay:.3g} of 1/decay, SD {scatter:.3g}, {errors.words}"
+    )
     return World(words, partial(_changed, rate, decay, scatter), errors)
 
 
-def _changed(rate: float, decay: float, scatter: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+def _changed(
+    rate: float, decay: float, scatter: float, rows: pd.DataFrame, noise: Noise, _: Random
+) -> Outcomes:
     x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64)
     return {"spectrum": x @ np.array([rate, -decay, CORPUS]) + scatter * noise(rows)}
 
 
 SOME, MANY, SHOULD = 0.01, 0.10, 0.20
-"""Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should be found."""
-TUNED, CROSSED = AtLeast(models=40), V("share of pairs that cross 1")
+"""Crossings in more than 1% are some; in fewer than 10% tuning as good as never crosses; 20% should
+be found."""
+TUNED = AtLeast(models=40)
+CROSSED = V("share of pairs that cross 1")
 CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
 ACROSS = worlds_of_share("flips", SHOULD, 0.0, "pair")
 
 
 def by_bases(rows: pd.DataFrame) -> Result:
     """Share of pairs that cross 1 clearly."""
-    return Result.of(rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))})
+    return Result.of(
+        rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))}
+    )
 
 
 STIFF, HALF_AS_MUCH = V("log ratio of changes, dampening to expanding"), math.log(0.5)
@@ -251,17 +323,24 @@ OF_A_NORMAL = 1.11
 """Standard deviation of log |z| of a normal z, as the logs of changes without a rule have."""
 LESS = Decide((STIFF < 0) & (STIFF.p <= ALPHA), (STIFF > 0) & (STIFF.p <= ALPHA))
 STIFFER = worlds_of_shift("log_change", HALF_AS_MUCH, OF_A_NORMAL, "dampens", group="")
-"""Recipes are moved whole between the sides, so that what a recipe's models have in common is no nuisance."""
+"""Recipes are moved whole between the sides, so that what a recipe's models have in common is no
+nuisance."""
 
 
 def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
-    """Pairs with `log_change`, the log of |Δ log gain|, and `side`, the recipe with the side of 1 of its bases.
+    """Pairs with `log_change`, the log of |Δ log gain|, and `side`, the recipe with the side of 1
+    of its bases.
 
     Raises TooFew for fewer than two recipes on a side of 1.
     """
     change = np.log((rows["tuned"] - rows["base"]).abs())
-    rows = rows.assign(log_change=change, side=rows["heritage"] + np.where(rows["dampens"], " below 1", " above 1"))
-    if rows.groupby("dampens")["side"].nunique().reindex([True, False], fill_value=0).min() < LEAST_GROUPS:
+    rows = rows.assign(
+        log_change=change, side=rows["heritage"] + np.where(rows["dampens"], " below 1", " above 1")
+    )
+    if (
+        rows.groupby("dampens")["side"].nunique().reindex([True, False], fill_value=0).min()
+        < LEAST_GROUPS
+    ):
         raise TooFew(Result.of(rows))
     return rows
 
@@ -269,13 +348,21 @@ def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
 def by_sides(rows: pd.DataFrame) -> Result:
     """How much less dampening models change, over recipes, moved whole between the sides of 1."""
     test = stiffness(rows, {"log_change": rows[["log_change"]].to_numpy(np.float64).T})[STIFF.name]
-    estimate = Estimate(float(test.estimate[0]), p=float(test.p[0]), p_kind="permutation p-value, recipes moved whole")
+    estimate = Estimate(
+        float(test.estimate[0]),
+        p=float(test.p[0]),
+        p_kind="permutation p-value, recipes moved whole",
+    )
     return Result.of(rows, {STIFF.name: estimate}, table=None)
 
 
 def stiffness(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The same of many studies."""
-    return {STIFF.name: differences(outcomes["log_change"], rows["dampens"].to_numpy(bool), rows["side"])}
+    return {
+        STIFF.name: differences(
+            outcomes["log_change"], rows["dampens"].to_numpy(bool), rows["side"]
+        )
+    }
 
 
 def changes_by_kind(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -306,7 +393,11 @@ def crossings(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-SHAPES = {"adamw": ("AdamW", "o", "#0072B2"), "lion": ("Lion", "s", "#9C4A4A"), "muon": ("Muon", "^", "#3B7A78")}
+SHAPES = {
+    "adamw": ("AdamW", "o", "#0072B2"),
+    "lion": ("Lion", "s", "#9C4A4A"),
+    "muon": ("Muon", "^", "#3B7A78"),
+}
 """Optimisers whose steps have a set size."""
 
 
@@ -320,14 +411,30 @@ BLOCKS = {
 
 
 def spreads(table: pd.DataFrame, axes: Axes) -> Axes:
-    """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is drawn thickest."""
-    colors, every = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A"), table["of"].unique()
+    """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is
+    drawn thickest."""
+    colors = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
+    every = table["of"].unique()
     for place, of in enumerate(every):
         rows = table[table["of"] == of].set_index("block").loc[list(BLOCKS)]
         at = np.arange(len(BLOCKS)) + 0.64 / len(every) * (place - (len(every) - 1) / 2)
-        axes.hlines(at, rows["lower"], rows["upper"], color=colors[place], linewidth=2.2 if place == 0 else 1.2)
+        axes.hlines(
+            at,
+            rows["lower"],
+            rows["upper"],
+            color=colors[place],
+            linewidth=2.2 if place == 0 else 1.2,
+        )
         size = 44 if place == 0 else 24
-        axes.scatter(rows["estimate"], at, color=colors[place], marker="osD^v"[place], s=size, zorder=3, label=of)
+        axes.scatter(
+            rows["estimate"],
+            at,
+            color=colors[place],
+            marker="osD^v"[place],
+            s=size,
+            zorder=3,
+            label=of,
+        )
     axes.set_yticks(np.arange(len(BLOCKS)), list(BLOCKS.values()))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
@@ -337,12 +444,15 @@ def spreads(table: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
-    """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean over corpora."""
+    """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean
+    over corpora."""
     means = rows.pivot_table(index="recipe", columns="trained_on", values="log_gain", observed=True)
     means = (means - means.mean()).loc[lambda frame: frame.mean(axis=1).sort_values().index]
     colors = ("#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
     for (corpus, frame), marker, color in zip(means.items(), "osD^", colors, strict=False):
-        axes.scatter(np.arange(len(frame)), frame, marker=marker, s=26, color=color, label=str(corpus))
+        axes.scatter(
+            np.arange(len(frame)), frame, marker=marker, s=26, color=color, label=str(corpus)
+        )
     axes.plot(np.arange(len(means)), means.mean(axis=1), color=INK, linewidth=1.0)
     reference(axes, 0.0)
     axes.set_xticks(np.arange(len(means)), means.index, rotation=90, fontsize=7)
@@ -352,7 +462,8 @@ def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
 
 
 def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
-    """Log spectral norm (column `spectrum`, in words `what`) against log √(rate/decay): fitted line, and slope 1.
+    """Log spectral norm (column `spectrum`, in words `what`) against log √(rate/decay): fitted
+    line, and slope 1.
 
     Open marks are recipes of the synthetic corpus.
     """
@@ -360,7 +471,13 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
         words, marker, color = SHAPES[str(name)]
         face, label = ("white", None) if synthetic == 1 else (color, words)
         axes.scatter(
-            group["log_ratio"], group["spectrum"], s=28, marker=marker, facecolor=face, edgecolor=color, label=label
+            group["log_ratio"],
+            group["spectrum"],
+            s=28,
+            marker=marker,
+            facecolor=face,
+            edgecolor=color,
+            label=label,
         )
     ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
     slope, _, _ = slope_within(rows, "spectrum", "log_ratio", "optimiser", ["synthetic"])
@@ -372,14 +489,26 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
 
 
 def settling(table: pd.DataFrame, axes: Axes) -> None:
-    """Correlation with the end (`r`) and agreement of the sides (`kappa`) by `share` of training, with intervals."""
+    """Correlation with the end (`r`) and agreement of the sides (`kappa`) by `share` of training,
+    with intervals."""
     measures = {"r": "gain: rank correlation within shape", "kappa": "side of 1: κ"}
     for place, (name, words) in enumerate(measures.items()):
         at = np.arange(len(table)) + 0.12 * place
         value = table[name].astype(float)
-        off = np.abs(table[[f"{name}_lower", f"{name}_upper"]].astype(float).to_numpy().T - value.to_numpy())
+        off = np.abs(
+            table[[f"{name}_lower", f"{name}_upper"]].astype(float).to_numpy().T - value.to_numpy()
+        )
         color = (INK, SHAPES["lion"][2])[place]
-        axes.errorbar(at, value, off, label=words, marker="os"[place], markersize=5, color=color, linewidth=1.2)
+        axes.errorbar(
+            at,
+            value,
+            off,
+            label=words,
+            marker="os"[place],
+            markersize=5,
+            color=color,
+            linewidth=1.2,
+        )
     reference(axes, 0.0)
     axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
     axes.set(xlabel="share of training", ylabel="agreement with the end")
@@ -391,21 +520,35 @@ def changes(rows: pd.DataFrame, axes: Axes) -> None:
     reference(axes, 0.0, vertical=True)
     for place, (kind, group) in enumerate(rows.groupby("kind")):
         color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
-        axes.scatter(group["base"], np.exp(group["log_change"]), s=30, marker="os^"[place], color=color, label=kind)
+        axes.scatter(
+            group["base"],
+            np.exp(group["log_change"]),
+            s=30,
+            marker="os^"[place],
+            color=color,
+            label=kind,
+        )
     axes.set_yscale("log")
     axes.set(xlabel="log penultimate gain of the base", ylabel="change of the log gain by tuning")
     legend_above(axes)
 
 
 def tuned(rows: pd.DataFrame, axes: Axes) -> None:
-    """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled where the pair crosses 1."""
+    """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled where the
+    pair crosses 1."""
     reference(axes, 0.0)
     reference(axes, 0.0, vertical=True)
     for place, (kind, group) in enumerate(rows.groupby("kind")):
         color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
         face = np.where(group["flips"], color, "white")
         axes.scatter(
-            group["base"], group["tuned"], s=30, marker="os^"[place], facecolor=face, edgecolor=color, label=kind
+            group["base"],
+            group["tuned"],
+            s=30,
+            marker="os^"[place],
+            facecolor=face,
+            edgecolor=color,
+            label=kind,
         )
     ends = [float(rows["base"].min()), float(rows["base"].max())]
     axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
@@ -415,7 +558,8 @@ def tuned(rows: pd.DataFrame, axes: Axes) -> None:
 
 SAVED = "squared error saved"
 QUARTER = 0.5
-"""What would be of interest: predictions that correlate at 0.5, a quarter of the variance; the null is 0."""
+"""What would be of interest: predictions that correlate at 0.5, a quarter of the variance; the null
+is 0."""
 UNITS = {"labs": "heritage", "models": "model_id"}
 
 
@@ -432,28 +576,35 @@ def slopes_of_all(rows: pd.DataFrame) -> Array:
 
 
 def with_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
-    """Per published model: model_id, heritage, log_gain, and predicted by one row of slopes about the mean."""
+    """Per published model: model_id, heritage, log_gain, and predicted by one row of slopes about
+    the mean."""
     x = published[LOGS].to_numpy(np.float64)
     predicted = published["log_gain"].mean() + (x - x.mean(axis=0)) @ slope
     return published[["model_id", "heritage", "log_gain"]].assign(predicted=predicted)
 
 
 def jackknifed_error_saved(predictions: pd.DataFrame) -> Estimate:
-    """Mean squared error of the published mean minus that of the predictions, of rows of `with_predictions`.
+    """Mean squared error of the published mean minus that of the predictions, of rows of
+    `with_predictions`.
 
-    Its interval is the wider of two 95% jackknife t intervals, over labs and over models: of five labs of unequal size
-    the one over labs alone can be a quarter of that over models.
+    Its interval is the wider of two 95% jackknife t intervals, over labs and over models: of five
+    labs of unequal size the one over labs alone can be a quarter of that over models.
     """
     y, predicted = (predictions[c].to_numpy(np.float64) for c in ("log_gain", "predicted"))
 
     def saved(remaining: npt.NDArray[np.bool_]) -> float:
-        deviations, off = y[remaining] - y[remaining].mean(), predicted[remaining] - predicted[remaining].mean()
+        deviations = y[remaining] - y[remaining].mean()
+        off = predicted[remaining] - predicted[remaining].mean()
         return float(np.square(deviations).mean() - np.square(deviations - off).mean())
 
     left_out = {unit: jackknife(predictions[column], saved) for unit, column in UNITS.items()}
     unit, (estimate, _, half) = max(left_out.items(), key=lambda item: float(item[1][2][0]))
-    interval = f"the wider of two 95% jackknife t intervals, over labs and over models (that over {unit})"
-    return Estimate(float(estimate[0]), float(estimate[0] - half[0]), float(estimate[0] + half[0]), interval)
+    interval = (
+        f"the wider of two 95% jackknife t intervals, over labs and over models (that over {unit})"
+    )
+    return Estimate(
+        float(estimate[0]), float(estimate[0] - half[0]), float(estimate[0] + half[0]), interval
+    )
 
 
 def scatter(axes: Axes, predictions: pd.DataFrame) -> None:
@@ -475,4 +626,6 @@ def compared(predictions: pd.DataFrame) -> Result:
     """Squared error saved with its figure, and how predictions go with what was published."""
     r = float(np.corrcoef(predictions["predicted"], predictions["log_gain"])[0, 1])
     words = {"r": r, "variance": float(predictions["log_gain"].var(ddof=0))}
-    return replace(by_predictions(predictions), draw=lambda axes: scatter(axes, predictions), words=words)
+    return replace(
+        by_predictions(predictions), draw=lambda axes: scatter(axes, predictions), words=words
+    )
