@@ -36,7 +36,7 @@ print(json.dumps(told))
 CASES = [
     ("chek", "did you mean 'check'?"),
     ("ls model", "Next: thermostats ls models"),
-    ("ls columns modells", "allowed: models, lineage, prompts, runs,"),
+    ("ls columns modells", "allowed: models, lineage, candidates, prompts,"),
     ("ls columns modells", "did you mean models?"),
     ("ls columns feature", "did you mean features?"),
     ("ls models runs", "thermostats ls columns runs"),

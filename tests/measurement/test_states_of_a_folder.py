@@ -71,6 +71,7 @@ WRITERS = [
 ]
 OTHERS = [
     "version",
+    "prove BASE --prompts PROMPTS --offline",
     "doctor --data DATA",
     "new claim depth-helps --folder OUT",
     "findings C06 --out OUT",

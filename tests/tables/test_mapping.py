@@ -327,7 +327,8 @@ def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None
 
 
 def test_nothing_is_joined_to_the_findings() -> None:
-    assert set(REFUSED) == {"findings"}
+    assert set(REFUSED) == {"candidates", "findings"}
+    assert {when_joined("candidates", label) for label in TABLES["candidates"].columns} == {""}
     assert {when_joined("findings", label) for label in TABLES["findings"].columns} == {""}
     assert when_joined("layers", "run_id") == "filled in from model_id and source"
     assert (when_joined("layers", "prompt_id"), when_joined("layers", "norm_in")) == (
