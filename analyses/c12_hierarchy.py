@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    OneByOne,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.errors import UsageError
@@ -167,15 +176,15 @@ def in_order_together(
 
 
 VIEWS = Views(models=4, groups=4)
-TRIED = partial(Trial, test=in_order, unit="category", worlds=WORLDS)
-FOUR = partial(TRIED, many=steps_at_once)
+TRIED = partial(Trial, unit="category", worlds=WORLDS)
+FOUR = partial(TRIED, test=OneByOne(in_order, steps_at_once))
 
 
 @CLAIM.finding(
     "families",
     primary=Always(REVERSED, RISES & (BASES >= LEAST_BASES)),
     robustness=OF_FAMILIES,
-    trial=TRIED(members, many=members_at_once),
+    trial=TRIED(members, OneByOne(in_order, members_at_once)),
     views=VIEWS,
 )
 def families(evidence: Evidence) -> Result:

@@ -17,6 +17,7 @@ from thermostats.claims.claim import (
     Evidence,
     Result,
     Test,
+    TooFew,
     Trial,
     Views,
 )
@@ -133,13 +134,14 @@ def dampening(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["penultimate"] < 0].reset_index(drop=True)
 
 
-def mean_share(_: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """Mean over models of the share of blocks below 1."""
-    made = means(outcomes["share"], HALF)
-    return {OF_BLOCKS.name: replace(made, p=np.full(len(made.p), np.nan))}
+def mean_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Mean over models of the share of blocks below 1; raises TooFew below `LEAST` models."""
+    if len(rows) < LEAST:
+        raise TooFew(Result.of(rows))
+    return {OF_BLOCKS.name: means(outcomes["share"], HALF)}
 
 
-MEAN = Test(mean_share, ("share",), "95% t interval over models", least=LEAST)
+MEAN = Test(mean_share, ("share",), "95% t interval over models")
 DIFFERENCE = Test(by_share, ("share",), INTERVAL, MOVED)
 BESIDE = (POOLED, EXTERNAL, MEASURED)
 """The controlled study is of one lab."""
@@ -236,7 +238,12 @@ def by_distance(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Ma
     return contrast(rows, earlier_less_half(outcomes), EARLIER.name)
 
 
-DISTANCE = Test(by_distance, AT, INTERVAL, MOVED, also=lambda rows: {DEPTH.name: depth(rows)})
+def describe_distance(rows: pd.DataFrame, result: Result) -> Result:
+    """The result headed by the depth within which labs differ."""
+    return result.adding(quantities={DEPTH.name: depth(rows), **result.quantities})
+
+
+DISTANCE = Test(by_distance, AT, INTERVAL, MOVED, describe_distance)
 
 
 def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:

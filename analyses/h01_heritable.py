@@ -88,7 +88,7 @@ def descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     return {LAMBDA.name: heritabilities(rows, outcomes["log_gain"], COLUMNS)}
 
 
-DESCENT = Test(descent, ("log_gain",), INTERVAL)
+DESCENT = Test(descent, ("log_gain",), INTERVAL, "p-value")
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
 TRIAL = Trial(

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, OneByOne, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
@@ -52,7 +52,7 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe", exponents_at_once),
+    trial=Trial(of_third, OneByOne(exponents, exponents_at_once), "recipe", worlds(), "recipe"),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -96,10 +96,9 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
     primary=THROUGH,
     trial=Trial(
         crossed,
-        by_mediation,
+        OneByOne(by_mediation, partial(mediation, quantity=INDIRECT.name)),
         "recipe",
         MEDIATED,
-        many=partial(mediation, quantity=INDIRECT.name),
         version=2,
     ),
     evidence=NURSERY,

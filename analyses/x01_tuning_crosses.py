@@ -7,7 +7,16 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import (
+    MEASURED,
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    OneByOne,
+    Result,
+    Trial,
+)
 from thermostats.claims.rule import AtLeast, Sometimes, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.formatting import short_name
@@ -143,7 +152,7 @@ WORLDS = worlds_of_levels(
     SCATTER,
     unit="role",
 )
-TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt", crossings_at_once)
+TRIAL = Trial(last_blocks, OneByOne(crossings, crossings_at_once), "category", WORLDS, "prompt")
 
 
 for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):

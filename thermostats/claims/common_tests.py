@@ -18,7 +18,6 @@ from thermostats.claims.result import Result
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import FISHER, NOT_FISHER
 from thermostats.modelling.classical.many import (
-    FINE,
     Many,
     correlations,
     counted,
@@ -26,6 +25,7 @@ from thermostats.modelling.classical.many import (
     shares,
     shares_in_groups,
 )
+from thermostats.modelling.columns import RESAMPLES as FINE
 
 FISHER_95 = f"95% {FISHER}"
 EXACT_95 = "Clopper–Pearson exact interval, 95%"

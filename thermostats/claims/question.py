@@ -36,7 +36,6 @@ from thermostats.tables.model_rows import SHALLOW, own_models, seed_noise
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import GAINS
 
-
 Describe = Callable[[pd.DataFrame, Result], Result]
 
 
@@ -114,12 +113,14 @@ def first_cells(row: Mapping[str, Many]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class OneByOne:
-    """A test that has no form for many studies: worlds put it to one simulated study after the
-    other, which is slow."""
+    """A test whose one study is a function of its own: worlds put it to one simulated study after
+    the other, which is slow, or to the form for many where that is given beside it."""
 
     single: Callable[[pd.DataFrame], Result]
     """The numbers of one study; raises UsageError or TooFew where its rows do not carry the
     test."""
+    many: AtOnce | None = None
+    """What the rule reads of many studies, where a form for them cannot say the rest."""
 
     def __call__(self, rows: pd.DataFrame) -> Result:
         """The numbers of one study."""
@@ -164,7 +165,8 @@ class Trial:
     @property
     def many_studies(self) -> AtOnce | None:
         """The test of many studies at once, where there is one."""
-        return self.test.many if isinstance(self.test, Test) else None
+        assert isinstance(self.test, Test | OneByOne)  # noqa: S101
+        return self.test.many
 
     def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""

@@ -17,13 +17,11 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import LEVEL, Array, numbers
-from thermostats.modelling.columns import RESAMPLES as FINE
 
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
 RESAMPLES = 1499
-"""Rearrangements where not all are listed, the same for every study; `FINE` is their number for
-one."""
+"""Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
 LEAST_CLUSTERS = 3

@@ -298,8 +298,8 @@ def variance_components(
             allowed="one value per cell",
             next_step="select one run, or average first",
         )
-    I = long["row"].nunique()
-    J = long["column"].nunique()  # noqa: E741
+    I = long["row"].nunique()  # noqa: E741
+    J = long["column"].nunique()
     if I < 3 or J < 2:
         raise UsageError(
             "too small a table",
