@@ -17,16 +17,15 @@ from thermostats.studies.nursery.training_choices import (
     SETTLES,
     STIFF,
     STIFFER,
+    STIFFNESS,
     TUNED,
     along_training,
     at_end,
     by_bases,
     by_corpora,
-    by_sides,
     changes_by_kind,
     crossings,
     of_corpus,
-    stiffness,
     with_changes,
 )
 from thermostats.tables.schemas import NURSERY
@@ -92,7 +91,7 @@ def changed(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third_stiffness",
     primary=LESS,
-    trial=Trial(changed, OneByOne(by_sides, stiffness), "side", STIFFER, "recipe"),
+    trial=Trial(changed, STIFFNESS, "side", STIFFER, "recipe"),
     evidence=NURSERY,
     needs=TUNED,
 )
@@ -102,7 +101,7 @@ def stiffness_of_third(evidence: Evidence) -> Result:
     dampening, expanding = (
         rows.loc[rows["dampens"] == side, "side"].nunique() for side in (True, False)
     )
-    found = by_sides(rows)
+    found = STIFFNESS(rows)
     words = {
         "times": math.exp(found.quantities[STIFF.name].value or 0.0),
         "kinds": changes_by_kind(rows),
