@@ -19,7 +19,8 @@ from thermostats.modelling.classical.association import (
     correlation,
     weakest_that_decides,
 )
-from thermostats.modelling.classical.many import FINE, Many, by_group, correlations, counted
+from thermostats.modelling.classical.many import Many, by_group, correlations, counted
+from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
 from thermostats.studies.delia2026.stated_facts import (

@@ -12,13 +12,13 @@ from thermostats.claims.rule import Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.counts import pairs_above
 from thermostats.modelling.classical.many import (
-    FINE,
     ROUNDING,
     counted,
     distances_by_chance,
     separations,
     sided_groups,
 )
+from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.curves import traces_by_file
 from thermostats.studies.delia2026.stated_facts import H4_V2
