@@ -150,7 +150,8 @@ def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
     recipes = result.rows["recipes"].reindex(columns=ends)
     recipes.insert(0, "heritage", sorted(set(rows["heritage"])))
     top = recipes.loc[recipes[RATIO.name].idxmax()]
-    largest = Estimate(*(float(top[end]) for end in ends), "95% Welch t interval of the log")
+    ratio, lower, upper = (float(top[end]) for end in ends)
+    largest = Estimate(ratio, lower, upper, "95% Welch t interval of the log")
     words = {"top": top["heritage"]}
     return replace(
         result, quantities={"largest ratio": largest}, rows={"recipes": recipes}, words=words

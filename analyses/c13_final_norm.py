@@ -187,11 +187,10 @@ def count_changed(known: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
 
 
 def describe_changed(known: pd.DataFrame, result: Result) -> Result:
-    """With how many they are, and the whole range where there is none."""
-    changed = {"changed": int(known["changes_sides"].sum())}
+    """With how many they are; where there is no model the whole range is no interval."""
     if known.empty:
-        return result.name_intervals({CHANGING: ""}).adding(words=changed)
-    return result.adding(words=changed)
+        result = result.name_intervals({CHANGING: ""})
+    return result.adding(table=known, words={"changed": int(known["changes_sides"].sum())})
 
 
 CHANGED = Test(count_changed, ("changes_sides",), EXACT_95, describe=describe_changed)

@@ -236,13 +236,13 @@ HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 
 
 def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
-    """`crossing` with its figure."""
-    result = CROSSED(both_sides(rows))
-    draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT)
-    models = result.table
-    assert models is not None  # noqa: S101
-    return result.adding(
-        draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])}
+    """Models with prompts on both sides of 1, with a figure."""
+    models = both_sides(rows)
+    crossing = list(models.loc[models["crosses"], "model_id"])
+    return CROSSED(models).adding(
+        table=models,
+        draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
+        words={**which, "crossing": crossing},
     )
 
 

@@ -24,7 +24,7 @@ from thermostats.claims.judge import (
     two_verdicts,
     weigh,
 )
-from thermostats.claims.question import OneByOne, Question, Trial
+from thermostats.claims.question import OneByOne, Question, Test, Trial, plain
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
     ALPHA,
@@ -524,7 +524,9 @@ def test_studies_at_once_are_studies_one_by_one() -> None:
 
     single = question(LINE, unit="model_id", n=8)
     assert single.trial is not None
-    at_once = replace(single, trial=replace(single.trial, many=many))
+    at_once = replace(
+        single, trial=replace(single.trial, test=Test(many, ("y",), p_kind="p-value"))
+    )
     for world in (LINE.at("null", "lognormal", ar=0.3), LINE.at("claimed")):
         one, other = (
             levels.levels(asked, study(8), world, 60, "seed") for asked in (single, at_once)
@@ -656,10 +658,10 @@ def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
         }
     )
     rows = rows.convert_dtypes().astype({"name": "string"})
-    made = levels.plain(rows)
+    made = plain(rows)
     assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]
     assert made["whole"].tolist() == [1, 2, 3] and made["n"].isna().tolist() == [False, False, True]
-    pd.testing.assert_frame_equal(levels.plain(made), made)
+    pd.testing.assert_frame_equal(plain(made), made)
 
 
 def test_a_world_may_know_its_own_truth() -> None:

@@ -84,7 +84,7 @@ def permuted_signs(x: Array, *, seed: int, resamples: int = RESAMPLES) -> tuple[
     """`permuted` of |mean of x| under flips of signs."""
 
     def statistic(flipped: Array, axis: int) -> Array:
-        return np.abs(np.mean(flipped, axis=axis))
+        return np.asarray(np.abs(np.mean(flipped, axis=axis)))
 
     return permuted([x], statistic, "samples", seed=seed, resamples=resamples)
 

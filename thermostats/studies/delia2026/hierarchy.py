@@ -527,7 +527,7 @@ OTHERS = {
 """One cause alone, and the claimed shares turned round."""
 SHARES = partial(worlds_of_shares, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
 HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
-OF_GEOMETRY = SHARES(
+GEOMETRY_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2, "scale": 0.05},
     {
         "density alone": {"density": 0.6},
@@ -537,7 +537,7 @@ OF_GEOMETRY = SHARES(
         "scale above geometry": {"heritage": 0.5, "scale": 0.3},
     },
 )
-OF_SIZE = SHARES(
+SIZE_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2},
     {
         "size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3},
@@ -554,7 +554,7 @@ LINEAGE_WORLDS = worlds_at(
     LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
 )
 GEOMETRY_WORLDS = worlds_at(
-    GEOMETRY_EQUALS_SCALE, OF_GEOMETRY, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
+    GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
 )
-SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, OF_SIZE, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
 """Of each comparison: the worlds in which its rule is tried, the boundary among them."""
