@@ -13,6 +13,7 @@ from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, R
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import worlds_of_shift
 from thermostats.modelling.classical.many import Many, by_group, counted, exponential
+from thermostats.modelling.columns import numbers
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
@@ -57,6 +58,7 @@ def compare_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     focal = rows["focal"].to_numpy(bool)
     both = pairs(places, "late", rows["focal"].astype(bool))
     logs = outcomes["log_late"]
+    numbers(logs[0], "log_late")
     means = np.full(len(logs), np.nan)
     if focal.any() and not focal.all():
         means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
@@ -127,6 +129,7 @@ def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t
     intervals."""
     logs = outcomes["log_late"]
+    numbers(logs[0], "log_late")
     codes = pd.factorize(rows["heritage"], sort=True)[0]
     means = by_group(logs, codes)
     recipes = []
