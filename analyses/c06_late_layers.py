@@ -58,7 +58,7 @@ def compare_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     focal = rows["focal"].to_numpy(bool)
     both = pairs(places, "late", rows["focal"].astype(bool))
     logs = outcomes["log_late"]
-    numbers(logs[0], "log_late")
+    numbers(logs[0], "log_late", least=0)
     means = np.full(len(logs), np.nan)
     if focal.any() and not focal.all():
         means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
@@ -129,7 +129,7 @@ def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t
     intervals."""
     logs = outcomes["log_late"]
-    numbers(logs[0], "log_late")
+    numbers(logs[0], "log_late", least=0)
     codes = pd.factorize(rows["heritage"], sort=True)[0]
     means = by_group(logs, codes)
     recipes = []

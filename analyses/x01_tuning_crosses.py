@@ -16,13 +16,13 @@ from thermostats.formatting import short_name
 from thermostats.modelling.classical.many import Many, by_group, counted, exponential, means, shares
 from thermostats.plots.general import slopes
 
-LEAST_CATEGORIES = 3
-"""Categories of inputs over which a gain has an interval."""
 OF_MODELS, ENDS = "gains", ("gain", "gain_lower", "gain_upper")
 """Gains of models as the test gives them, which are shown by pair."""
 MOST, SCATTER = 0.10, 0.02
 """Share of tuned models that cross under "it can", as in C11; SD of a log gain over inputs, with
 which 1.04 lies above 1 on nearly every one of 100."""
+LEAST_CATEGORIES = 3
+"""Categories of inputs of a model: with fewer its gain has no interval, and it is left out."""
 BEFORE = float(np.log(0.95))
 AFTER = float(np.log(1.04))
 CROSS = V("tuned encoders that cross 1")
@@ -42,6 +42,7 @@ def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     it was tuned from.
 
     `role` is base or tuned, `base_id` the model that it is compared with; same inputs alone.
+    Models of fewer than LEAST_CATEGORIES categories of inputs are left out.
     """
     models = evidence.table("models", modality="encoder")[
         ["model_id", "revision", "n_layers", "parent"]
@@ -52,6 +53,8 @@ def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     rows = rows.merge(prompts, on=["prompt_set", "prompt_id"]).assign(
         log_gain=lambda f: np.log(f[over.column])
     )
+    kinds = rows.groupby("model_id")["category"].transform("nunique")
+    rows = rows[kinds >= LEAST_CATEGORIES]
     tuned = rows[rows["parent"].isin(rows["model_id"])].assign(
         role="tuned", base_id=lambda f: f["parent"]
     )
@@ -78,10 +81,11 @@ def count_crossings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     return {**counts, OF_MODELS: gains}
 
 
-def name_pairs(rows: pd.DataFrame) -> list[list[str]]:
+def name_pairs(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Tuned encoders, each with its base."""
     tuned = rows[rows["role"] == "tuned"]
-    return tuned[["model_id", "base_id"]].drop_duplicates().to_numpy().tolist()
+    pairs = tuned[["model_id", "base_id"]].drop_duplicates()
+    return list(zip(pairs["model_id"], pairs["base_id"], strict=True))
 
 
 def describe_crossings(rows: pd.DataFrame, result: Result) -> Result:
