@@ -26,6 +26,7 @@ from thermostats.modelling.classical.many import (
     shares_in_groups,
 )
 from thermostats.modelling.columns import RESAMPLES as FINE
+from thermostats.modelling.columns import labels
 
 FISHER_95 = f"95% {FISHER}"
 EXACT_95 = "Clopper–Pearson exact interval, 95%"
@@ -119,5 +120,5 @@ def count_share_in_groups(quantity: str, column: str, group: str) -> Test:
 def count_in_groups(
     quantity: str, column: str, group: str, rows: pd.DataFrame, outcomes: Mapping[str, Any]
 ) -> dict[str, Many]:
-    """The same of many studies."""
-    return {quantity: shares_in_groups(outcomes[column], rows[group])}
+    """The same of many studies; raises UsageError where groups are missing, or there is one."""
+    return {quantity: shares_in_groups(outcomes[column], labels(rows[group], group))}

@@ -232,13 +232,17 @@ EXPONENTS = Test(fit_exponents, ("spectrum",), INTERVAL, "p-value", head_by_deca
 
 
 def _slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
-    """`slope_within` of every row of `y`, given optimiser and corpus."""
+    """`slope_within` of every row of `y`, given optimiser and corpus; raises UsageError where rows
+    are no more than what is given and the slope."""
     given = np.column_stack(
         [pd.get_dummies(rows["optimiser"]), rows[[*others, "synthetic"]]]
     ).astype(np.float64)
     off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
     x = off @ rows[term].to_numpy(np.float64)
     df = len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    if df < 1:
+        allowed = f"{len(rows) - df + 1} or more"
+        raise UsageError("too few recipes for an exponent", got=len(rows), allowed=allowed)
     slope = y @ x / (x @ x)
     error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
