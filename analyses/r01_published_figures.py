@@ -96,13 +96,8 @@ def describe_ratio(rows: pd.DataFrame, result: Result) -> Result:
 ENOUGH = AtLeast(models=5)
 LOG = float(np.log(MARGIN))
 WORLDS = worlds_of_mean("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
-MEAN = Test(
-    average_ratios,
-    ("log_ratio",),
-    "95% t confidence interval of the log",
-    "p-value",
-    describe_ratio,
-)
+T_OF_LOGS = "95% t confidence interval of the log"
+MEAN = Test(average_ratios, ("log_ratio",), T_OF_LOGS, "p-value", describe_ratio)
 TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), MEAN, worlds=WORLDS)
 
 
