@@ -12,6 +12,7 @@ from thermostats.claims.claim import MEASURED, Case, Claim, Evidence, Result, Te
 from thermostats.claims.common_tests import EXACT_95
 from thermostats.claims.rule import AtLeast, Sometimes, V
 from thermostats.claims.worlds import worlds_of_levels
+from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.many import Many, by_group, counted, exponential, means, shares
 from thermostats.plots.general import slopes
@@ -68,13 +69,18 @@ def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
 
 def count_crossings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """How many tuned encoders stand clear of 1 on the other side than their base, and the gain of
-    every one over categories of inputs, as inputs of a category may be alike."""
+    every one over categories of inputs, as inputs of a category may be alike.
+
+    Raises UsageError where none was tuned.
+    """
+    if not (pairs := name_pairs(rows)):
+        raise UsageError("no encoder was tuned from another", got=f"{len(rows)} rows")
     parts = rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False)
     gain = {}
     for model, own in parts:
         logs = by_group(outcomes["log_gain"][:, own["place"]], own["category"])
         gain[model] = means(logs, least=LEAST_CATEGORIES)
-    crosses = [_cross(gain[base], gain[model]) for model, base in name_pairs(rows)]
+    crosses = [_cross(gain[base], gain[model]) for model, base in pairs]
     by_pair = np.stack(crosses, axis=1)
     gains = [{"gain": exponential(each)} for each in gain.values()]
     counts = {SHARE.name: shares(by_pair), CROSS.name: counted(by_pair.sum(axis=1))}
