@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from inspect import isfunction
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
@@ -93,18 +94,6 @@ _HOME = {
     "tree": "thermostats.tables.tree_of_models",
     "weight_distances": "thermostats.measurement.compare",
 }
-MOVED = dict.fromkeys(
-    (
-        "fit_benchmark",
-        "fit_crowding",
-        "fit_invariance",
-        "fit_slopes",
-        "fit_spectral",
-        "fit_threshold",
-    ),
-    "thermostats.studies.delia2026",
-)
-"""Names that one study alone asks for, and the study: they are found here for one release more."""
 _CALLED = "claims"
 """The package of claims, which is a function too."""
 _STUDIES = "studies"
@@ -117,9 +106,9 @@ def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
     if name in (_CALLED, _STUDIES):
         return import_module(f"{__name__}.{name}")
-    if name in MOVED:
-        warn(f"thermostats.{name} is {MOVED[name]}.{name} now", DeprecationWarning, stacklevel=2)
-        return getattr(import_module(MOVED[name]), name)
+    if name not in _HOME and (study := find_study(name)):
+        warn(f"thermostats.{name} is {study}.{name} now", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(study), name)
     if name not in _HOME:
         from thermostats.errors import nearest  # noqa: PLC0415
 
@@ -130,6 +119,17 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(what + f". Next: {step}" * bool(step))
     globals()[name] = import_public(_HOME[name], name, __name__)
     return globals()[name]
+
+
+def find_study(name: str) -> str:
+    """The study whose claims alone ask for a model of this name, empty where none does; such names
+    are found at the top, with a warning, for one release more."""
+    if not name.startswith("fit_"):
+        return ""
+    folder = import_module(f"{__name__}.{_STUDIES}").__path__
+    studies = [f"{__name__}.{_STUDIES}.{found.name}" for found in iter_modules(folder)]
+    own = (study for study in studies if name in getattr(import_module(study), "__all__", ()))
+    return next(own, "")
 
 
 def import_public(module: str, name: str, home: str) -> Any:
