@@ -34,12 +34,13 @@ from thermostats.studies.delia2026.stated_facts import FOCAL
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.study_rows import with_logs
 from thermostats.studies.nursery.training_choices import slopes_of_all, with_predictions
+from thermostats.tables.folders import BOUNDS
 from thermostats.tables.labels import having
 from thermostats.tables.model_rows import gain_by_prompt, model_rows, with_category
 from thermostats.tables.schemas import GAINS, NURSERY, READ_GAINS
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "data" / bounds.NAME
+TABLE = ROOT / "data" / BOUNDS
 LEAST_PROMPTS = 10
 """Prompts of a model whose values by prompt count."""
 VALUE = "value of the outcome"

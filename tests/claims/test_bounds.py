@@ -11,6 +11,7 @@ import pytest
 from thermostats.claims import bounds, noise, worlds
 from thermostats.errors import DataError
 from thermostats.modelling.nuisances import DECLARED
+from thermostats.tables.folders import BOUNDS
 
 LINES = (
     ("ar", "depth", "heritage", 0.47),
@@ -31,7 +32,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     lower = [-0.33 if name == "skew" else None for name in rows["nuisance"]]
     whole = {"outcome": "some_gain", "rows": 43, "groups": 12, "median": 0.1, "digest": "x"}
     written = rows.assign(**whole, lower=lower)[list(bounds.COLUMNS)]
-    written.to_csv(tmp_path / bounds.NAME, index=False)
+    written.to_csv(tmp_path / BOUNDS, index=False)
     monkeypatch.setattr(bounds, "shipped", lambda _: tmp_path)
     bounds.read_table.cache_clear()
     yield

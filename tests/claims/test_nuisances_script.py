@@ -14,6 +14,7 @@ from thermostats.claims import bounds
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import UsageError
 from thermostats.modelling import nuisances
+from thermostats.tables.folders import BOUNDS
 
 ROWS = 24
 SHIPPED = script.TABLE
@@ -41,7 +42,7 @@ def make_outcome(rows: pd.DataFrame) -> script.Outcome:
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    monkeypatch.setattr(script, "TABLE", tmp_path / bounds.NAME)
+    monkeypatch.setattr(script, "TABLE", tmp_path / BOUNDS)
     monkeypatch.setattr(bounds, "shipped", lambda _: tmp_path)
     few = make_rows().head(6)
     outcomes = {"one": make_outcome(make_rows()), "few": make_outcome(few)}
@@ -54,7 +55,7 @@ def test_lines_are_made_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     script.main([])
-    written = (folder / bounds.NAME).read_bytes()
+    written = (folder / BOUNDS).read_bytes()
     assert "few" in capsys.readouterr().out
     bounds.read_table.cache_clear()
     found = bounds.read_bounds("one", column="n_layers", group="heritage")
@@ -70,13 +71,13 @@ def test_lines_are_made_once(
 
     monkeypatch.setattr(script.Job, "estimate", counted)
     script.main(["one"])
-    assert not made and (folder / bounds.NAME).read_bytes() == written
+    assert not made and (folder / BOUNDS).read_bytes() == written
     script.main(["one"], anew=True)
-    assert made and (folder / bounds.NAME).read_bytes() == written
+    assert made and (folder / BOUNDS).read_bytes() == written
     made.clear()
     monkeypatch.setitem(script.OUTCOMES, "one", make_outcome(make_rows(moved=3.0)))
     script.main(["one"])
-    assert len(made) == 4 and (folder / bounds.NAME).read_bytes() != written
+    assert len(made) == 4 and (folder / BOUNDS).read_bytes() != written
     monkeypatch.setattr(nuisances, "VERSION", nuisances.VERSION + 1)
     made.clear()
     script.main(["one"])

@@ -18,9 +18,8 @@ from thermostats.claims.noise import column_words
 from thermostats.errors import DataError, did_you_mean
 from thermostats.formatting import declared, plural
 from thermostats.modelling.nuisances import AR, DECLARED, RATIO, SHARE, SKEW, SPREAD, TAILS, Bounds
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import BOUNDS, shipped
 
-NAME = "nuisances.csv"
 KEY = ("outcome", "nuisance", "column", "group")
 COLUMNS = {
     **dict.fromkeys(KEY, str),
@@ -85,7 +84,7 @@ def read_bounds(outcome: str = "", column: str = "", group: str = "") -> Nuisanc
     own = table[table["outcome"] == outcome]
     if own.empty:
         step = did_you_mean(outcome, table["outcome"], "leave the outcome out: all is declared")
-        raise DataError("no bounds of such an outcome", where=NAME, got=outcome, next_step=step)
+        raise DataError("no bounds of such an outcome", where=BOUNDS, got=outcome, next_step=step)
     lines = own.set_index(["nuisance", "column", "group"]).to_dict("index")
     found = dict[str, Any]()
     rows = dict[str, int]()
@@ -115,7 +114,7 @@ def find_keys(column: str, group: str) -> list[tuple[str, str, str]]:
 def read_table() -> pd.DataFrame:
     """The shipped table, one line a bound."""
     texts = [name for name, kind in COLUMNS.items() if kind is str]
-    table = pd.read_csv(shipped("data") / NAME, dtype=COLUMNS, keep_default_na=True)
+    table = pd.read_csv(shipped("data") / BOUNDS, dtype=COLUMNS, keep_default_na=True)
     return table.assign(**{name: table[name].fillna("") for name in texts})
 
 

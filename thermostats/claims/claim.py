@@ -348,14 +348,8 @@ class Claim(ByColumn):
                 raise DataError(
                     "a shared function takes evidence first", got=type(evidence).__name__
                 )
-            key = (function, evidence.name, *rest, *sorted(named.items()))
-            if key not in evidence.memo:
-                with evidence.recording() as selections:
-                    evidence.memo[key] = function(*args, **named), selections
-            value: T
-            value, selections = evidence.memo[key]
-            evidence.selections.update(selections)
-            return value
+            key = (function, *rest, *sorted(named.items()))
+            return evidence.computed(key, partial(function, *args, **named))
 
         return once
 
