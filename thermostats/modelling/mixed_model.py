@@ -162,7 +162,7 @@ class Rest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Whole:
+class SharedVariance:
     """τ² in shares φ, one of every kind and one of what is left: no kind has a head start."""
 
     scale: float
@@ -202,7 +202,7 @@ class Mixed:
     fixed: tuple[Fixed, ...]
     kinds: tuple[Kind, ...] = ()
     rest: Rest
-    whole: Whole | None = None
+    variance: SharedVariance | None = None
     scale: OutcomeScale = AS_GIVEN
     """That of the outcomes."""
     tabulate: Callable[[pd.DataFrame, pd.DataFrame | None], pd.DataFrame] = keep_rows
@@ -285,7 +285,7 @@ class Mixed:
             X=np.column_stack([read_column(table, each, units) for each in self.fixed]),
             sd=np.array([each.sd for each in self.fixed]),
             blocks={name: each.columns for name, each in effects.items()},
-            prior=self.whole.share(len(effects) + 1) if self.whole else prior,
+            prior=self.variance.share(len(effects) + 1) if self.variance else prior,
             error=read_numbers(table, self.rest.error),
             freedom=freedom if np.isfinite(freedom).any() else None,
         )
@@ -294,9 +294,11 @@ class Mixed:
         """All prior scales times a factor."""
         fixed = tuple(replace(each, sd=factor * each.sd) for each in self.fixed)
         kinds = tuple(replace(each, scale=factor * each.scale) for each in self.kinds)
-        whole = replace(self.whole, scale=factor * self.whole.scale) if self.whole else None
+        variance = (
+            replace(self.variance, scale=factor * self.variance.scale) if self.variance else None
+        )
         rest = replace(self.rest, scale=factor * self.rest.scale)
-        return replace(self, fixed=fixed, kinds=kinds, rest=rest, whole=whole)
+        return replace(self, fixed=fixed, kinds=kinds, rest=rest, variance=variance)
 
     def drop_kinds(self, *blocks: str) -> Mixed:
         """No effects of some kinds."""
@@ -323,7 +325,7 @@ class Mixed:
         coefficients = [f"{each.symbol} {each.term}".strip() for each in self.fixed]
         parts = [*coefficients, *(each.effect for each in self.kinds), self.rest.effect]
         total = f"{self.left} = {' + '.join(parts)}"
-        if self.whole:
+        if self.variance:
             return total, SHARED
         spreads = [
             f"{re.split('[ (]', each.effect)[0]} ~ N(0, {each.symbol}²)" for each in self.kinds
@@ -338,10 +340,10 @@ class Mixed:
         """Of every coefficient and spread, as drawn, with its reason; those that are alike in one
         line."""
         lines = [(each.symbol, f"N(0, {each.sd:.3g}²)", each.why) for each in self.fixed]
-        if self.whole:
-            lines += self.whole.state_priors(len(self.kinds) + 1)
+        if self.variance:
+            lines += self.variance.state_priors(len(self.kinds) + 1)
         lines += [(each.symbol, each.prior, each.why) for each in self.kinds if each.symbol]
-        if not self.whole:
+        if not self.variance:
             lines.append((self.rest.symbol, f"half-normal({self.rest.scale:.3g})", self.rest.why))
         symbols: dict[tuple[str, str], list[str]] = {}
         for symbol, text, why in lines:

@@ -28,7 +28,15 @@ from thermostats.modelling import laws as residuals
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.importance import NEAR_INFINITE
 from thermostats.modelling.laws import LOG, Regressors
-from thermostats.modelling.mixed_model import Effects, Fixed, Kind, Mixed, MixedDesign, Rest, Whole
+from thermostats.modelling.mixed_model import (
+    Effects,
+    Fixed,
+    Kind,
+    Mixed,
+    MixedDesign,
+    Rest,
+    SharedVariance,
+)
 from thermostats.modelling.model_gains import GEOMETRY, SCALE
 from thermostats.modelling.sampling import Sampled, padded
 
@@ -260,9 +268,9 @@ class NumberBlock(ShareKind):
         """Map of some of the columns from all."""
         places = [self.every.index(column) for column in columns]
         by = scaled_map(x[:, places])
-        whole = np.zeros((x.shape[1], by.shape[1]))
-        whole[places] = by
-        return whole
+        padded_map = np.zeros((x.shape[1], by.shape[1]))
+        padded_map[places] = by
+        return padded_map
 
 
 def read_logs(table: pd.DataFrame, columns: Sequence[str], *, logs: bool) -> Array:
@@ -320,7 +328,7 @@ def declare_shares(
         fixed=(Fixed(sd=2 * total_sd, symbol=symbol, why=why),),
         kinds=tuple(kinds),
         rest=Rest(effect=rest, error="error", freedom="freedom"),
-        whole=Whole(scale=total_sd, concentration=concentration),
+        variance=SharedVariance(scale=total_sd, concentration=concentration),
         scale=LOG,
         tabulate=name_models,
     )
@@ -438,10 +446,12 @@ def vary_heritage(mixed: Mixed, rows: pd.DataFrame) -> dict[str, Mixed]:
 
 def vary_concentration(mixed: Mixed) -> dict[str, Mixed]:
     """Half and twice the concentration of the shares."""
-    assert mixed.whole is not None  # noqa: S101 - of shares
-    values = [factor * mixed.whole.concentration for factor in (0.5, 2.0)]
+    assert mixed.variance is not None  # noqa: S101 - of shares
+    values = [factor * mixed.variance.concentration for factor in (0.5, 2.0)]
     return {
-        f"concentration {value:g}": replace(mixed, whole=replace(mixed.whole, concentration=value))
+        f"concentration {value:g}": replace(
+            mixed, variance=replace(mixed.variance, concentration=value)
+        )
         for value in values
     }
 
@@ -459,7 +469,7 @@ def declare_sampled(design: MixedDesign) -> Sampled:
     """The same as PyMC has it: sizes are padded, and further elements belong to what was not
     seen."""
     gaussian = design.gaussian
-    whole = design.mixed.whole
+    variance = design.mixed.variance
     bases = list_bases(design)
     n = gaussian.y.size
     groups = list_groups(design.mixed)
@@ -472,7 +482,7 @@ def declare_sampled(design: MixedDesign) -> Sampled:
         arrays[f"X_{name}"] = np.zeros((n, padded(basis.shape[1])))
         arrays[f"X_{name}"][:, : basis.shape[1]] = basis
     lab = name_lab(design.mixed)
-    assert whole is not None  # noqa: S101 - of shares
+    assert variance is not None  # noqa: S101 - of shares
     data: dict[str, Any] = {
         **arrays,
         "blocks": tuple(bases),
@@ -480,8 +490,8 @@ def declare_sampled(design: MixedDesign) -> Sampled:
         "lab_df": groups[lab].df if lab else 0.0,
         "residuals": design.mixed.rest.shape,
         "n_models": size,
-        "total_sd": np.asarray(whole.scale),
-        "concentration": np.asarray(whole.concentration),
+        "total_sd": np.asarray(variance.scale),
+        "concentration": np.asarray(variance.concentration),
         "freedom": every,
         "model": design.before + np.arange(n),
         "error_observed": gaussian.error,
