@@ -115,13 +115,19 @@ def in_set(
     controlled study's.
 
     published: sources that are files of a study. runs: all runs, which say which sources are other
-    people's, and which changed a model: rows of these are of one set alone.
+    people's, and which changed a model: rows of these are of one set alone, and so are models
+    of which there are no others.
     """
     source = rows["source"]
-    changed = runs.loc[of_interventions(runs), "run_id"]
-    here = ~rows["run_id"].isin(changed) if "run_id" in rows else source.notna()
+    acted = of_interventions(runs)
+    if "run_id" in rows:
+        changed = rows["run_id"].isin(runs.loc[acted, "run_id"])
+        here = ~changed
+    else:
+        changed = rows["model_id"].isin(runs.loc[acted, "model_id"])
+        here = ~changed | rows["model_id"].isin(runs.loc[~acted, "model_id"])
     if name == INTERVENED:
-        return ~here
+        return changed
     if name == NURSERY:
         return here & (source == NURSERY)
     here &= source != NURSERY

@@ -123,6 +123,7 @@ STUDY = Study(
         "nursery_design": "design",
         "nursery_training": "training",
         "third_models": "third/models",
+        "fourth_models": "fourth/models",
     }
     | {"third_predictions": "third/predictions"}
     | {f"third_{name}": f"third/read/{name}" for name in READ},

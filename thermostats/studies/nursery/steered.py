@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pandas as pd
 
-from thermostats.studies.nursery import shipped_table
 from thermostats.tables.schemas import NURSERY
 
 PREFIX = f"{NURSERY}/fourth/"
@@ -24,15 +23,15 @@ def pair_seeds(models: pd.DataFrame) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def limit_losses(models: pd.DataFrame | None = None) -> dict[str, float]:
+def limit_losses(models: pd.DataFrame) -> dict[str, float]:
     """By how much cross-entropy on real texts may rise, by model_id: the median difference between
     two seeds.
 
-    Of a model's own corpus, over the recipes with two seeds. Models that did not learn have none.
+    models: of the study, as `fourth_models` has them. The median is that of a model's own corpus,
+    over the recipes with two seeds. Models that did not learn have none.
     """
-    table = shipped_table("fourth/models") if models is None else models
-    medians = pair_seeds(table).groupby("corpus")["difference"].median()
-    learned = table[table["parent"].isna() & table["learned"]]
+    medians = pair_seeds(models).groupby("corpus")["difference"].median()
+    learned = models[models["parent"].isna() & models["learned"]]
     limits = learned["corpus"].map(medians)
     return {
         f"{PREFIX}{model}": float(limit)
