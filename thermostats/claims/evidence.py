@@ -42,6 +42,7 @@ ROWS: Mapping[str, frozenset[str]] = {
     "study": frozenset({PUBLISHED, NURSERY}),
     "study and measured": frozenset({PUBLISHED, NURSERY, MEASURED}),
     "study, external and measured": frozenset({PUBLISHED, NURSERY, MEASURED, EXTERNAL, POOLED}),
+    "study, external, measured and interventions": frozenset(SETS),
 }
 """What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that
 its findings and views may then have. A user's rows are measured ones."""

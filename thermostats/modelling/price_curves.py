@@ -143,6 +143,12 @@ def _describe_crossing(
     }
 
 
+JUDGED = [
+    *("model_id", "gain", "direction", "seeds", "kl", "ratio", "ce_rise", "limit"),
+    *("meets", "why"),
+]
+
+
 def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.DataFrame:
     """Which models meet the rule against "cannot", a row a model and gain, with why not.
 
@@ -169,7 +175,7 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
                 "why": "; ".join(reasons),
             }
         )
-    return pd.DataFrame(made)
+    return pd.DataFrame(made, columns=JUDGED)
 
 
 def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
