@@ -26,6 +26,7 @@ from thermostats.modelling import laws
 from thermostats.modelling.columns import (
     Columns,
     errors_not_read,
+    free_name,
     errors_of_logs,
     labels,
     numbers,
@@ -248,6 +249,9 @@ def fit_line(
     rows = units.rows
     group = units.group
     warnings = units.warnings
+    if group in levels:
+        warnings.append(f"{group} is named as group and among levels: it counts once")
+    levels = [name for name in dict.fromkeys(levels) if name != group]
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name], name, varied=True, truths=True)
@@ -444,9 +448,9 @@ def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> l
 def _rows(line: Line, fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
-    return table.assign(
-        outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0
-    )
+    error = fit.rows[line.error] if line.error else 0.0
+    values = {"outcome": fit.model.observed, "error": error}
+    return table.assign(**{free_name(name, table): value for name, value in values.items()})
 
 
 def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
@@ -459,7 +463,9 @@ def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
     x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
     slopes = {name: float(np.median(fit.quantities[slope_on(name)])) for name in others}
     part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())
-    points(axes, rows.assign(_x=x, _y=rows["outcome"] - part), "_x", "_y")
+    error = fit.rows[line.error] if line.error else 0.0
+    shown = {"x": x, "y": fit.model.observed - part, "error": error}
+    points(axes, rows[["heritage"]].assign(**shown), "x", "y")
     grid = np.linspace(x.min(), x.max(), 50)
     slope = fit.quantities[slope_on(last)].reshape(-1, 1) if last else 0.0
     band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())

@@ -273,7 +273,7 @@ CELL, FAMILY, FOCAL, LOG = (
     "cell of equal shape",
     "family of models",
     "of the focal lab",
-    "log_outcome",
+    "log of the outcome",
 )
 """Columns that the rows get."""
 BELOW = "ratio < 1"
@@ -315,7 +315,8 @@ def fit_matched(
     above 0, labels or shapes that are missing, a focal lab that is absent, a family of the focal
     lab and another, fewer than two cells.
     """
-    columns = tuple(listed(shape, "shape") or ())
+    columns = tuple(dict.fromkeys(listed(shape, "shape") or ()))
+    focal = label(focal)
     of_table: dict[str, Any] = {"se": se} if isinstance(se, str) else {}
     family = None if family == "family" and family not in table else family
     roles = Columns(

@@ -24,6 +24,7 @@ from scipy import special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling import laws as residuals
+from thermostats.modelling.columns import without_computed
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import Gaussian, Shares
 from thermostats.modelling.importance import NEAR_INFINITE
@@ -416,7 +417,9 @@ class HeritageDesign(Design):
     def of_new(self, rows: pd.DataFrame) -> HeritageDesign:
         """Other models by the blocks of these."""
         return self.heritage.in_units(
-            rows, replace(self.units, shares=self.levels), self.before + self.y.size
+            without_computed(rows),
+            replace(self.units, shares=self.levels),
+            self.before + self.y.size,
         )
 
 
