@@ -26,8 +26,8 @@ from thermostats.modelling import laws
 from thermostats.modelling.columns import (
     Columns,
     errors_not_read,
-    free_name,
     errors_of_logs,
+    free_name,
     labels,
     numbers,
     prior_scale,
