@@ -296,8 +296,9 @@ class Fit:
         _lower, _upper.
 
         new: a table, whose index the predictions have, records, or one row as a dict. scale: "log"
-        (of a law that has it; "log10" of others) for columns log_<outcome>_mean, …. Of gains `P(<outcome> < 1)`, too. A lab never
-        seen is drawn anew: `new` names levels that the fit has not seen, and `outside` numbers
+        (of a law that has it; "log10" of others) for columns log_<outcome>_mean, …. Of gains
+        `P(<outcome> < 1)`, too. A lab never seen is drawn anew: `new` names levels that the fit has
+        not seen, and `outside` numbers
         beyond those of its rows. Where the law's outcomes are not rows, such as counts of groups,
         `outcome` names them. level: of the equal-tailed intervals, by default the fit's; it is in
         `attrs`.
