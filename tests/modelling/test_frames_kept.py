@@ -121,9 +121,11 @@ def test_a_size_of_any_name_is_read_or_refused_in_words(name: str) -> None:
 
 def test_a_group_that_is_named_twice_counts_once() -> None:
     wanted = thermostats.fit_line(models(), "gain", "size")
-    twice = thermostats.fit_line(models(), "gain", ["size", "size"], levels=["heritage"])
+    twice = thermostats.fit_line(models(), "gain", ["size", "size"])
     np.testing.assert_allclose(small(twice), small(wanted))
-    assert any("heritage is named as group and among levels" in word for word in twice.warnings)
+    with pytest.raises(UsageError, match="named as group and among levels") as caught:
+        thermostats.fit_line(models(), "gain", "size", levels=["heritage"])
+    assert caught.value.next_step == 'thermostats.fit_line(df, "gain", "size")'
     rows = models().assign(source=["a", "b"] * 20)
     once = thermostats.fit_line(rows, "gain", "size", levels=["source"])
     got = thermostats.fit_line(rows, "gain", "size", levels=["source", "source"])

@@ -108,7 +108,7 @@ def test_what_tells_rows_apart_is_a_prompt_by_its_word_alone(name: str, role: st
     frame = pd.concat([frame.assign(**{name: cell}) for cell in (10, 20, 30)], ignore_index=True)
     mapping = _mapping(frame, "mine")
     assert mapping["columns"].get(name, NONE) == role
-    if role and name != "sentence" and name != "text":
+    if role and name not in {"sentence", "text"}:
         assert doubted(frame, name)
     if not role:
         assert name in mapping["ignore"] and f"what {name} says" in doubts_of(frame)

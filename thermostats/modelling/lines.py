@@ -50,7 +50,7 @@ from thermostats.modelling.laws import (
 )
 from thermostats.modelling.leave_out import held_out_of
 from thermostats.modelling.populations import numbered
-from thermostats.next_steps import Code, again
+from thermostats.next_steps import LEFT_OUT, Code, again
 from thermostats.plots.general import legend_above, mark
 
 LAB = "heritage"
@@ -243,15 +243,22 @@ def fit_line(
         )
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
-    names = Columns(call="fit_line", named={**columns, "levels": list(levels)})
+    levels = list(dict.fromkeys(levels))
+    if group in levels:
+        once = [name for name in levels if name != group]
+        raise UsageError(
+            "a column is named as group and among levels",
+            where=group,
+            got="two levels of one column",
+            allowed="each column once",
+            next_step=again(levels=once or LEFT_OUT),
+        )
+    names = Columns(call="fit_line", named={**columns, "levels": levels})
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows = units.rows
     group = units.group
     warnings = units.warnings
-    if group in levels:
-        warnings.append(f"{group} is named as group and among levels: it counts once")
-    levels = [name for name in dict.fromkeys(levels) if name != group]
     y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
         numbers(rows[name], name, varied=True, truths=True)
