@@ -3,6 +3,7 @@ user's are never written over, and what is named twice counts once."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from bad_inputs import CASES
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import COMPUTED
+from thermostats.modelling.matched import Cells
 
 NAMES = (
     *("error", "outcome", "value", "lab", "holds", "freedom", "log_gain", "y", "x", "_x", "sd"),
@@ -220,3 +222,31 @@ def test_a_fit_keeps_its_rows_when_the_frame_is_changed() -> None:
     rows["gain"].array[0] = 99.0
     np.testing.assert_array_equal(fit.model.observed, before)
     assert fit.rows["gain"].iloc[0] == before[0]
+
+
+ODD = ("a_b", "50 % & more", "x^2 ~ {y}", "back\\slash", "#1 $", "two\nlines", "<, >")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_names_of_the_users_are_plain_text_in_latex(name: str) -> None:
+    rows = models().rename(columns={"size": name})
+    text = thermostats.fit_line(rows, "gain", name, sources=[f"of {name}"]).to_latex()
+    plain = text
+    for sign in "&%$#_{}":
+        plain = plain.replace(f"\\{sign}", "")
+    lines = [line for line in plain.splitlines() if not line.startswith("%")]
+    assert all(line.startswith("\\") or line.rstrip().endswith("\\\\") for line in lines)
+    slope = next(line for line in lines if line.startswith("slope on"))
+    assert not set("%#_") & set(slope.partition("&")[0])
+
+
+def test_cells_of_one_side_are_no_cells_of_a_ratio() -> None:
+    cells = Cells(
+        cell=np.array([0, 0, 1, 1, 2]),
+        side=np.array([True, False, True, False, True]),
+        group=np.arange(5),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weights = cells.by_cell()
+    np.testing.assert_array_equal(weights, [[1, -1, 0, 0, 0], [0, 0, 1, -1, 0]])

@@ -131,10 +131,12 @@ class Cells:
         return np.asarray(weights[np.isfinite(weights).all(axis=1)])
 
     def by_cell(self) -> Array:
-        """Weights of the units in the log ratio of geometric means of every cell, one a row."""
+        """Weights of the units in the log ratio of geometric means of every cell that holds both
+        sides, one a row."""
         inside = self.cell == np.unique(self.cell)[:, None]
-        up = inside & self.side
-        down = inside & ~self.side
+        both = (inside & self.side).any(axis=1) & (inside & ~self.side).any(axis=1)
+        up = inside[both] & self.side
+        down = inside[both] & ~self.side
         return np.asarray(
             up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
         )
