@@ -202,7 +202,7 @@ def same(value: Any, made: Any) -> bool:
     return bool(value == made)
 
 
-def _of_llama_cpp(key: str, stated: Mapping[str, Any], here: Any) -> Any:
+def _llama_cpp_default(key: str, stated: Mapping[str, Any], here: Any) -> Any:
     """What llama.cpp takes a key of the tokenizer for that a file leaves out; `here` where it has
     no default."""
     kind = str(stated.get("tokenizer.ggml.model"))
@@ -230,7 +230,7 @@ def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> No
     wrong = [
         f"{key} = {stated[key]}" if key in stated else f"no {key}, which stands for {meant}"
         for key, here in does.items()
-        if (meant := stated.get(key, _of_llama_cpp(key, stated, here))) != here
+        if (meant := stated.get(key, _llama_cpp_default(key, stated, here))) != here
     ]
     if stated.get("tokenizer.ggml.model") == "gpt2" and split not in names:
         wrong.append(f"tokenizer.ggml.pre = {split}")

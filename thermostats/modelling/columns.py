@@ -557,7 +557,7 @@ COMPUTED = ("log_gain", "error", "freedom")
 """Columns that laws of gains compute for the rows that they are fitted to."""
 
 
-def without_computed(new: pd.DataFrame) -> pd.DataFrame:
+def drop_computed(new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict without columns that are called as what a law computes: they are the user's
     own, of something else."""
     return new.drop(columns=list(COMPUTED), errors="ignore")

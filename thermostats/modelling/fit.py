@@ -654,7 +654,7 @@ def _orders(fits: Sequence[Fit]) -> list[NDArray[np.intp]]:
     return [np.asarray(each.get_indexer(first)) for each in names]
 
 
-def _in_order(left: LeftOut, order: NDArray[np.intp]) -> LeftOut:
+def _put_in_order(left: LeftOut, order: NDArray[np.intp]) -> LeftOut:
     """What each outcome alone was predicted with, named by its place in the first fit."""
     density = {str(place): left.log_density[str(own)] for place, own in enumerate(order)}
     return replace(left, log_density=density)
@@ -679,7 +679,7 @@ def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
     if any((order != orders[0]).any() for order in orders):
         each = zip(fits.items(), orders, strict=True)
         return compared(
-            {str(name): _in_order(f.left_out_alone, order) for (name, f), order in each}
+            {str(name): _put_in_order(f.left_out_alone, order) for (name, f), order in each}
         )
     alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
     return compared(

@@ -22,12 +22,12 @@ from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
     columns_of,
     comparable_only,
+    drop_computed,
     labels,
     named,
     needing,
     numbers,
     units_once,
-    without_computed,
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
@@ -113,7 +113,7 @@ class SourcesDesign(Design):
 
     def of_new(self, rows: pd.DataFrame) -> SourcesDesign:
         """Other measurements by the levels of these."""
-        return self.measurements.after(without_computed(rows), self.labels)
+        return self.measurements.after(drop_computed(rows), self.labels)
 
 
 @fits

@@ -149,7 +149,7 @@ def _read_by_pandas(path: Path, separator: str) -> str:
     return f"pd.read_csv({written(str(path))}, sep={written(separator)}{decimal})"
 
 
-def arrow_of(source: Any) -> Any:
+def read_arrow(source: Any) -> Any:
     """A table of another library, such as polars, or a batch of Arrow, as an Arrow table; all else
     as it is."""
     if isinstance(source, (str, Path, pd.DataFrame, pa.Table, Mapping)):

@@ -493,7 +493,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     apart = _telling_apart(frame, columns, norms) if by_layer and not wide else ""
     if _tells_prompts(apart):
         columns[apart] = "prompt_id"
-    if wide and not _of_gains(wide):
+    if wide and not _holds_gains(wide):
         norms = {"state": "state", "norm": "norm", "last": STREAM}
     if "model_id" not in columns.values() or (
         by_layer and not (wide or norms or {*columns.values()} - {*ROWS})
@@ -509,7 +509,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "columns": columns,
         "factors": _per_cent(columns) | ({} if by_layer else _factors(frame, columns)),
         "constants": {**constants, **at},
-        "wide": _of_wide(wide, norms) if wide else {},
+        "wide": _wide_entry(wide, norms) if wide else {},
         "norms": norms,
         "ignore": spare,
     }
@@ -551,12 +551,12 @@ def _is_called_gain(name: str) -> bool:
     return bool(words & {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
 
 
-def _of_gains(wide: str) -> bool:
+def _holds_gains(wide: str) -> bool:
     """Whether columns with this before their number hold gains; else they hold norms."""
     return not _words(wide) & OF_NORMS
 
 
-def _of_wide(wide: str, norms: Mapping[str, str]) -> dict[str, str]:
+def _wide_entry(wide: str, norms: Mapping[str, str]) -> dict[str, str]:
     """The entry of columns that are one quantity, of layers or of states."""
     name = "state" if norms else "layer"
     return {"columns": f"{wide}*", "name": name, "value": "norm" if norms else "gain_block"}

@@ -560,7 +560,7 @@ def fit_heritage(
     )
     _complete(request, table)
     chosen = _blocks(request) if blocks is None else _each_listed(blocks)
-    table = _with_sizes(table, chosen)
+    table = _read_sizes(table, chosen)
     columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
     heritage = _declared(
         table, estimand, chosen, blocks is None, concentration, residuals, lab_df, se is not None
@@ -663,7 +663,7 @@ def _complete(names: Columns, table: pd.DataFrame) -> None:
         )
 
 
-def _with_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Geometry and scale as numbers, where a file has them as texts; UsageError where such a text
     is no number: it would be taken for a name."""
     columns = [c for name in ("geometry", "scale") for c in blocks.get(name, ()) if c in table]

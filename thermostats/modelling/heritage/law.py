@@ -24,7 +24,7 @@ from scipy import special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling import laws as residuals
-from thermostats.modelling.columns import without_computed
+from thermostats.modelling.columns import drop_computed
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import Gaussian, Shares
 from thermostats.modelling.importance import NEAR_INFINITE
@@ -417,9 +417,7 @@ class HeritageDesign(Design):
     def of_new(self, rows: pd.DataFrame) -> HeritageDesign:
         """Other models by the blocks of these."""
         return self.heritage.in_units(
-            without_computed(rows),
-            replace(self.units, shares=self.levels),
-            self.before + self.y.size,
+            drop_computed(rows), replace(self.units, shares=self.levels), self.before + self.y.size
         )
 
 
