@@ -28,7 +28,12 @@ from thermostats.measurement.spectra import read_config
 KNOWN = pd.DataFrame({"model_id": [], "heritage": []}, dtype="str")
 KEPT = {"model_type", "architectures", "id2label", "label2id"}
 """Keys that say which class it is, and names of classes, of which no stream knows."""
-SMALL = {"vocab_size": 61, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 2}
+SMALL: dict[str, Any] = {
+    "vocab_size": 61,
+    "hidden_size": 24,
+    "intermediate_size": 20,
+    "num_hidden_layers": 2,
+}
 
 
 @pytest.fixture(params=tiny.in_turn(), scope="module")
@@ -57,7 +62,7 @@ def defaults(config: dict[str, Any], of: Any) -> list[str]:
 
 
 def test_what_is_at_its_default_may_be_left_out(model: Decoder, tmp_path: Path) -> None:
-    whole = model.model
+    whole: Any = model.model
     whole.save_pretrained(tmp_path)
     config = json.loads(json.dumps(whole.config.to_dict(), default=str))
     config = {**stated(tmp_path), **config, "architectures": stated(tmp_path)["architectures"]}
@@ -84,7 +89,11 @@ def test_what_is_at_its_default_may_be_left_out(model: Decoder, tmp_path: Path) 
 
 def llama(folder: Path, **changes: Any) -> Path:
     torch.manual_seed(1)
-    shape = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64}
+    shape: dict[str, Any] = {
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 64,
+    }
     made = transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL, **shape))
     made.save_pretrained(folder)
     state(folder, {**stated(folder), **changes})

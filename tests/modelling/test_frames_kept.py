@@ -48,7 +48,7 @@ def small(fit: Any) -> Any:
 
 @pytest.mark.parametrize("name", PREDICTING)
 def test_predictions_have_the_index_of_their_rows(name: str) -> None:
-    good = CASES[name].good(12, 4)
+    good: pd.DataFrame = CASES[name].good(12, 4)
     fit = CASES[name].fit(good)
     if not fit.design.by_row:
         pytest.skip("outcomes are no rows")
@@ -64,7 +64,7 @@ def test_predictions_have_the_index_of_their_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", PREDICTING)
 def test_columns_called_as_computed_ones_change_no_prediction(name: str) -> None:
-    good = CASES[name].good(12, 4)
+    good: pd.DataFrame = CASES[name].good(12, 4)
     fit = CASES[name].fit(good)
     new = good.drop_duplicates("model_id").head(4)
     wanted = fit.predict(new)

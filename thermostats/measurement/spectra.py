@@ -302,7 +302,7 @@ def _filled(config: Config) -> Config:
     if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
         return config
     level = logging.get_verbosity()
-    logging.set_verbosity_error()
+    logging.set_verbosity(logging.ERROR)
     try:
         read = CONFIG_MAPPING[model_type].from_dict(json.loads(json.dumps(config)))
         normal = json.loads(json.dumps(read.to_dict(), default=str))
