@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from logging import ERROR
 from pathlib import Path
 from typing import Any
 
@@ -302,7 +303,7 @@ def _filled(config: Config) -> Config:
     if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
         return config
     level = logging.get_verbosity()
-    logging.set_verbosity(logging.ERROR)
+    logging.set_verbosity(ERROR)
     try:
         read = CONFIG_MAPPING[model_type].from_dict(json.loads(json.dumps(config)))
         normal = json.loads(json.dumps(read.to_dict(), default=str))
