@@ -58,7 +58,7 @@ class Test:
     p_kind: str = ""
     """What the p-values are; empty: one study has none but in its tables."""
     describe: Describe = add_nothing
-    """Adds to the numbers of one study what is said of it besides: counts, labels of tables,
+    """Adds to the numbers of one study what is added: counts, labels of tables,
     words."""
     finely: Mapping[str, Any] = field(default_factory=dict)
     """What one study is given next to rows and outcomes, such as more rearrangements than many
@@ -113,7 +113,7 @@ def first_cells(row: Mapping[str, Many]) -> dict[str, float]:
 @dataclass(frozen=True)
 class OneByOne:
     """A test whose one study is a function of its own: worlds put it to one simulated study after
-    the other, which is slow, or to the form for many where that is given beside it."""
+    the other, which is slow, or to the form for many where that is given too."""
 
     single: Callable[[pd.DataFrame], Result]
     """The numbers of one study; raises UsageError or TooFew where its rows do not carry the

@@ -145,7 +145,7 @@ class Levels(Kind):
 @dataclass(frozen=True, kw_only=True)
 class Rest:
     """What is left, with a half-normal prior of its standard deviation, and what is known of errors
-    beside it."""
+    too."""
 
     scale: float = 0.0
     """0: it has a share of the whole variance."""
