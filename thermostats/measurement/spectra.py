@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import metadata
 from logging import ERROR
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,7 @@ from thermostats.measurement.lookup import HEADLESS, config_of, lookup, of_layer
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.readings import AsRead, as_read, balanced
 from thermostats.tables.folders import CONFIG, read_bytes
-from thermostats.tables.store import cache_folder
+from thermostats.tables.store import cache_folder, say_unkept, write_cache
 
 Matrix = NDArray[Any]
 TOLERANCE = 5e-7
@@ -290,17 +291,37 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     No code of the folder runs. A class that transformers does not know has what is stated alone.
     Raises DataError where config.json is missing or damaged.
     """
-    config = stack_of(_filled(stated_config(folder)), reads)
+    config = stack_of(_read_filled(stated_config(folder)), reads)
     return {**config, HEADLESS: True} if _lacks_head(config, folder) else config
 
 
-def _filled(config: Config) -> Config:
+def _read_filled(config: Config) -> Config:
+    """A configuration with its defaults, from the cache where this version of transformers filled
+    it in before: its classes load torch."""
+    if not isinstance(config.get("model_type"), str):
+        return config
+    cache = cache_folder()
+    if cache is None:
+        return _fill_defaults(config)
+    asked = json.dumps([metadata.version("transformers"), config], sort_keys=True)
+    path = cache / "configurations" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
+    try:
+        kept: Config = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        filled = _fill_defaults(config)
+        if why := write_cache(path, json.dumps(filled).encode()):
+            say_unkept(why)
+        return filled
+    return kept
+
+
+def _fill_defaults(config: Config) -> Config:
     """A configuration with everything that its class in transformers says of it."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
     from transformers.utils import logging  # noqa: PLC0415
 
-    model_type = config.get("model_type")
-    if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
+    model_type = str(config["model_type"])
+    if model_type not in CONFIG_MAPPING:
         return config
     level = logging.get_verbosity()
     logging.set_verbosity(ERROR)
