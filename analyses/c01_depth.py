@@ -90,6 +90,7 @@ TRIAL = Trial(
     "model_id",
     worlds_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
     many=correlations_of("r", "n_layers", "outcome", groups="family"),
+    within="family",
 )
 
 

@@ -79,6 +79,16 @@ class Evidence(Selection):
         other.name, other.selections, other.memo = name, self.selections, self.memo
         return other
 
+    def with_rows(self, rows: Mapping[str, pd.DataFrame]) -> Evidence:
+        """The same set with further rows of its tables, as a study to come would have them; nothing
+        is written, and of these rows nothing is remembered here."""
+        other = self.fork()
+        other.name = self.name
+        more = {name: pd.concat([self._table(name), own]) for name, own in rows.items()}
+        other._files = {**self._files, **{k: v.reset_index(drop=True) for k, v in more.items()}}
+        other._loaded, other._digests = {}, {}
+        return other
+
     def without(self, source: str) -> Evidence:
         """The same set without the rows of one source; of these rows nothing is remembered."""
         key = ("without", self.name, source)

@@ -58,6 +58,9 @@ class Trial:
     version: int = 1
     """Raised by whoever changes what `test` computes, so that what was simulated before counts for
     nothing."""
+    within: str = ""
+    """Column of the groups whose levels the test takes out; models to measure are sought within
+    them."""
 
     def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""

@@ -283,8 +283,9 @@ def claims_table(analyses: str | Path | None = None) -> pd.DataFrame:
 
 BYTES, PROCESS = 4, 600 * 2**20
 """Bytes of a weight in float32, and those of a process without its model."""
-PROMPTS, TOKENS = "core", 12
-"""Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
+PROMPTS, TOKENS, CORE = "core", 12, 25
+"""Prompts that are measured where nothing else is asked for, about how many tokens each has, and
+how many they are."""
 LATER = {READ: "gains", BALANCED: "weights"}
 """What rows of older versions lack, so that the model is measured again, and the kind of
 measurement that has it."""
@@ -384,6 +385,7 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     return tuple(sorted(lacking, key=lambda each: not each.own))
 
 
+@cache
 def _rate() -> float:
     """Floating-point operations a second of this machine, by the fastest of three matrix
     products."""
@@ -394,6 +396,11 @@ def _rate() -> float:
         a @ a
         took.append(time.perf_counter() - start)
     return 2 * PRODUCT**3 / min(took)
+
+
+def minutes_of(n_params: float) -> float:
+    """Minutes of the forward passes of a model over the core prompts at this machine's speed."""
+    return 2 * n_params * TOKENS * CORE / _rate() / 60
 
 
 def _commands(
