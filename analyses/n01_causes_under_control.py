@@ -104,7 +104,7 @@ def recipe(evidence: Evidence) -> Result:
 def shape(evidence: Evidence) -> Result:
     """Does shape at one size do more than size?"""
     rows = third.enough(evidence)
-    scored = third.scored(rows)
+    scored = third.scored(evidence, rows)
     outside = [
         f"{row.quantity} ({third.IN_WORDS[row.corpus]})"
         for row in scored[~scored["inside"]].itertuples()

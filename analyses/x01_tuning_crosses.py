@@ -20,6 +20,8 @@ SEED = 101
 MOST, SCATTER = 0.10, 0.02
 """Share of tuned models that cross under "it can", as in C11; SD of a log gain over inputs, with
 which 1.04 lies above 1 on nearly every one of 100."""
+LEAST_CATEGORIES = 3
+"""Categories of inputs of a model: with fewer its gain has no interval, and it is left out."""
 BEFORE = float(np.log(0.95))
 AFTER = float(np.log(1.04))
 CROSS = V("tuned encoders that cross 1")
@@ -39,6 +41,7 @@ def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     it was tuned from.
 
     `role` is base or tuned, `base_id` the model that it is compared with; same inputs alone.
+    Models of fewer than LEAST_CATEGORIES categories of inputs are left out.
     """
     models = evidence.table("models", modality="encoder")[
         ["model_id", "revision", "n_layers", "parent"]
@@ -49,6 +52,8 @@ def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     rows = rows.merge(prompts, on=["prompt_set", "prompt_id"]).assign(
         log_gain=lambda f: np.log(f[over.column])
     )
+    kinds = rows.groupby("model_id")["category"].transform("nunique")
+    rows = rows[kinds >= LEAST_CATEGORIES]
     tuned = rows[rows["parent"].isin(rows["model_id"])].assign(
         role="tuned", base_id=lambda f: f["parent"]
     )

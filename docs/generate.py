@@ -194,7 +194,7 @@ def models() -> str:
     ):
         module, _, name = home.rpartition(".")
         code = vars(import_module(module))
-        equation = (code[name].__doc__ or "").partition("\n")[0].rstrip(".")
+        equation = " ".join((code[name].__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
         engine = "PyMC" if "Sampled(" in _reached(code, name) else "exact"
         cells = (
             f"`{name}`",

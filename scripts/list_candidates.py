@@ -281,7 +281,7 @@ def list_candidates() -> pd.DataFrame:
 
 def main() -> int:
     """Write the table."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.parse_args()
     transformers.logging.set_verbosity_error()
     try:

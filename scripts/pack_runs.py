@@ -76,7 +76,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", choices=ARCHIVES)
     parser.add_argument("sources", nargs="+")

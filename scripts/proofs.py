@@ -108,7 +108,7 @@ def write_rows(rows: dict[tuple[str, str], dict[str, Any]]) -> None:
 
 def main() -> None:
     """Prove every class asked for, and write its row."""
-    parser = ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     every = [*(entry.name for entry in ARCHITECTURES), *TEXT_TOWERS]
     parser.add_argument("classes", nargs="*", choices=[*every, []], default=[], metavar="CLASS")
     parser.add_argument("--missing", action="store_true")

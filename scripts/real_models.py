@@ -241,7 +241,7 @@ def measure(root: Path, data: Path) -> None:
 
 def main() -> None:
     """Download, unpack and convert what is not there yet; with --data measure it."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--data", type=Path)
     arguments = parser.parse_args()

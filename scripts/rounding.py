@@ -68,7 +68,7 @@ def rows_of(folder: Path, name: str, data: Path, prompts: str) -> tuple[pd.DataF
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.add_argument("out", type=Path)
     parser.add_argument(
         "models", nargs="+", help="NAME=FOLDER, of a vision model NAME=FOLDER=images"

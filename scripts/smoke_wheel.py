@@ -219,7 +219,7 @@ def installed(wheel: Path, interpreter: str, folder: Path, *, measure: bool) -> 
 
 def main() -> None:
     """Go through all interpreters; stop at the first thing that does not come out."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.add_argument("wheel", type=Path)
     parser.add_argument("python", nargs="+", help="interpreters, such as python3.12")
     parser.add_argument(

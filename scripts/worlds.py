@@ -30,7 +30,7 @@ from thermostats.claims.result import TooFew, Verdict
 from thermostats.claims.run import claim_of
 from thermostats.claims.study import scripts
 from thermostats.errors import UsageError
-from thermostats.settings import cores_there_are
+from thermostats.settings import cores_there_are, end_with_parent
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "data" / "worlds.csv"
@@ -126,7 +126,10 @@ def main(chosen: list[str], jobs: int, seconds: float, anew: bool = False) -> No
     waiting = list(todo(claims, chosen, anew))
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     failed = dict[str, BaseException]()
-    with Progress(*columns) as bar, ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with (
+        Progress(*columns) as bar,
+        ProcessPoolExecutor(jobs, get_context("spawn"), end_with_parent) as pool,
+    ):
         task = bar.add_task("rules", total=len(waiting))
         running = {pool.submit(tried, *job, seconds): job for job in waiting}
         for future in as_completed(running):

@@ -121,6 +121,26 @@ def cores_there_are() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def end_with_parent() -> None:
+    """From now on this process ends with the one that started it, however that ends: nobody takes
+    its results then."""
+    from multiprocessing import parent_process  # noqa: PLC0415
+    from threading import Thread  # noqa: PLC0415
+
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    """End this process, whatever it is doing, once the sentinel of another says that that one has
+    ended."""
+    from multiprocessing.connection import wait  # noqa: PLC0415
+
+    wait([sentinel])
+    os._exit(1)
+
+
 @contextmanager
 def variables(values: Mapping[str, str]) -> Iterator[None]:
     """Variables as processes started meanwhile shall find them."""

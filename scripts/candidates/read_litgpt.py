@@ -77,7 +77,7 @@ def read_shapes(module: Any) -> pd.DataFrame:
 
 def main() -> int:
     """Write the shapes beside this script."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.add_argument("wheel", type=Path)
     arguments = parser.parse_args()
     try:

@@ -137,7 +137,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def main() -> int:
     """Make the files and put them in the place of those that are there."""
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n\n")[0])
     parser.add_argument("folder", type=Path, help="the sources' files, a folder a source")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()

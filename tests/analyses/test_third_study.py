@@ -227,7 +227,7 @@ def test_tables_are_read_as_the_trainings_write_them(tmp_path, monkeypatch) -> N
     folder = tmp_path / "nursery" / "third"
     write(made(STRONG), folder)
     monkeypatch.setattr(tables_that_ship, "shipped", lambda _: tmp_path)
-    assert len(third.ends(Evidence(shipped().data))) == 640
+    assert len(third.ends(Evidence())) == 640
     (folder / "read" / "gains.parquet").write_bytes(b"")
     with pytest.raises(Exception, match="a table of the nursery cannot be read"):
-        third.ends(Evidence(shipped().data))
+        third.ends(Evidence())

@@ -10,9 +10,11 @@ import pytest
 from thermostats.claims.claim import Audit, Basis, Claim, Estimate
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample, from_columns, text_of
+from thermostats.claims.modality import MODALITIES
 from thermostats.claims.result import SUPPORTED
 from thermostats.errors import DataError, UsageError
 
+ROOT = Path(__file__).parents[2]
 CLAIM = Claim("U01", "Depth helps", "It is said.", "a mean", "a rule", Basis("a source"))
 FINDING = Finding(
     id="U01.mean",
@@ -80,3 +82,18 @@ def test_a_finding_has_a_place_for_every_column_and_comes_back_from_them() -> No
     assert from_columns(values) == FINDING
     with pytest.raises(KeyError):
         from_columns({**values, "lowest": 1.0})
+
+
+def test_a_claim_states_its_modality() -> None:
+    """What may decide it follows from the kind of statement, which every shipped claim names."""
+    stated = {path.stem: Claim.read(path).basis.modality for path in ROOT.glob("analyses/*.md")}
+    assert len(stated) > 30 and set(stated.values()) == set(MODALITIES)
+    assert stated["c11_fine_tuning"] == "cannot"
+
+
+def test_a_modality_that_there_is_not_is_refused(tmp_path: Path) -> None:
+    words = (ROOT / "analyses/c11_fine_tuning.md").read_text()
+    path = tmp_path / "u01_never.md"
+    path.write_text(words.replace("Modality: cannot", "Modality: never"))
+    with pytest.raises(DataError, match=r"no such kind of statement.*got never.*cannot"):
+        Claim.read(path)

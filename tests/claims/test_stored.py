@@ -133,7 +133,7 @@ def test_versions_that_say_the_same_are_told_apart_by_their_rows(
             assert run(tmp_path, {"a": [2.0], "b": [0.5]}, names=names)[0] == made
 
 
-@pytest.mark.parametrize("damage", ["other code", "cut off", "no record", "no cache"])
+@pytest.mark.parametrize("damage", ["other code", "cut off", "no record", "no cache", "edited"])
 def test_what_cannot_be_trusted_is_made_again(
     tmp_path: Path, cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,10 +148,13 @@ def test_what_cannot_be_trusted_is_made_again(
                 b"thermostats.claims.finding:Finding", b"thermostats.claims.finding:Nothing"
             )
         )
+    if damage == "edited":
+        assert content.count(b"The mean is 2") == 1
+        cache.write_bytes(content.replace(b"The mean is 2", b"The mean is 9"))
     if damage == "no cache":
         monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     made, *_ = run(tmp_path, gains, "cd" * 32 if damage == "other code" else KEY)
-    assert made == ["a", "b", "whole"]
+    assert made == (["a"] if damage == "edited" else ["a", "b", "whole"])
 
 
 def test_a_file_runs_no_code(tmp_path: Path, cache: Path) -> None:

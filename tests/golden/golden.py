@@ -22,7 +22,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, FittedModel
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.study import scripts
@@ -227,7 +226,7 @@ def main() -> int:
     bad = 0
     if asked.draw or asked.freeze:
         os.environ[DRAW_VARIABLE] = "1"
-    for claim, run in run_all(jobs, Evidence().data, asked.processes):
+    for claim, run in run_all(jobs, store.data_folder(), asked.processes):
         if asked.freeze:
             frozen = refrozen(run, frozen)
             continue

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 from golden import HERE, agreement, as_frozen, compared, refrozen
 
-from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import from_columns
 from thermostats.claims.run import Run, claim_of, run_one
 from thermostats.claims.stored import Made
@@ -32,7 +31,7 @@ def test_findings_are_the_frozen_ones(claim: str, monkeypatch: pytest.MonkeyPatc
     frozen, allowed = (
         json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes")
     )
-    run = run_one(SCRIPTS[claim], Evidence().data)
+    run = run_one(SCRIPTS[claim], store.data_folder())
     assert compared(run, frozen, allowed, 1e-9) == []
     said = " ".join(finding.plain for finding in run.findings).replace(",", " ").replace("[", " ")
     assert not {"nan", "None", "inf"} & set(said.split())

@@ -423,6 +423,23 @@ def test_where_nothing_is_kept_changed_tables_make_all_stale(
     assert build(check=True).ok
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(
+    build: Build,
+    workplace: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    build()
+    capsys.readouterr()
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "file" / "cache"))
+    assert statuses(build(out=tmp_path / "other")) == {"C01": "built", "C02": "built"}
+    assert capsys.readouterr().err.count("the cache cannot be written") == 1
+    pages = [snapshot(folder / "c01") for folder in (workplace["out"], tmp_path / "other")]
+    assert pages[0] and pages[0] == pages[1]
+
+
 def is_there(pid: int | None) -> bool:
     """Asked of the system: a child that the pool's own thread waited for stays alive in what
     `multiprocessing` says."""
@@ -432,6 +449,34 @@ def is_there(pid: int | None) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+PARENT = """
+import os, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from thermostats.claims.run import _die_quietly
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, get_context("spawn"), _die_quietly) as pool:
+        pids = {pool.submit(os.getpid).result() for _ in range(2)} | set(pool._processes)
+        for _ in range(2):
+            pool.submit(time.sleep, 600)
+        print(*pids, flush=True)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        workers = [int(pid) for pid in parent.stdout.readline().split()]
+        assert workers and all(map(is_there, workers))
+        parent.kill()
+    end = time.monotonic() + 3
+    while any(map(is_there, workers)) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not any(map(is_there, workers))
 
 
 @pytest.mark.slow

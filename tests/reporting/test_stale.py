@@ -13,6 +13,7 @@ from thermostats.reporting import state
 from thermostats.reporting import state as posteriors
 from thermostats.reporting.pages import MANIFEST
 from thermostats.reporting.state import LINKS, Record, stale_because
+from thermostats.tables.folders import BOUNDS, MOVES
 
 
 def test_a_claim_is_stale_where_its_rules_are_tried_anew(
@@ -20,6 +21,7 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(
 ) -> None:
     (tmp_path / "c01.py").write_text("")
     monkeypatch.setattr(state.folders, "shipped", lambda name: tmp_path / name)
+    monkeypatch.setattr(state, "package_sha", lambda: "")
     (tmp_path / "data").mkdir()
 
     def of(rates: str) -> str:
@@ -77,7 +79,15 @@ def test_in_a_checkout_every_file_of_the_package_counts(
         posteriors.package_sha.cache_clear()
         return posteriors.package_sha()
 
+    monkeypatch.setattr(posteriors, "shipped", lambda _: tmp_path)
+    tables = [tmp_path / name for name in (MOVES, BOUNDS)]
+    for table in tables:
+        table.write_text("")
     assert of("a") == of("b")
     (tmp_path / "pyproject.toml").touch()
     assert of("a") != of("b")
+    for table in tables:
+        before = of("a")
+        table.write_text("other")
+        assert of("a") != before
     posteriors.package_sha.cache_clear()

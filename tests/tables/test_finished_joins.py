@@ -64,6 +64,19 @@ def test_files_that_were_joined_are_not_read_again(
     assert reads == files and snapshot(small_store) == before
 
 
+def test_a_cache_that_cannot_be_written_is_done_without(
+    small_store: Path,
+    files: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "file" / "cache"))
+    assert counts(join(files, data=small_store)) == [("runs", 1, 0, 0), ("layers", 3, 0, 0)]
+    assert capsys.readouterr().err.count("the cache cannot be written") == 1
+
+
 def test_what_is_said_of_them_or_in_them_otherwise_is_read(
     small_store: Path, files: list[Path], reads: list[Any]
 ) -> None:

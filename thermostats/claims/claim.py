@@ -39,6 +39,7 @@ from thermostats.claims.judge import (
     two_verdicts,
     unmeasured,
 )
+from thermostats.claims.modality import ASSOCIATION, MODALITIES
 from thermostats.claims.question import Curve, Question, Scope, Trial, Views, own_models_missing
 from thermostats.claims.result import (
     UNMEASURED,
@@ -96,6 +97,8 @@ class Basis:
     """Whose rows it reads, a line of `ROWS` of `claims/evidence.py`; empty: not stated."""
     measures: tuple[str, ...] = ()
     """Kinds of measurement that its questions read: gains, weights, outputs, attention."""
+    modality: str = ""
+    """The kind of statement, a key of `MODALITIES`; empty: not stated."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class Claim(ByColumn):
                 "estimand": "estimand",
                 "rule": "rule",
             },
-            **{name: f"basis.{name}" for name in ("source", "rows", "measures")},
+            **{name: f"basis.{name}" for name in ("source", "rows", "measures", "modality")},
             "history": "history",
             **{name: f"meanings.{name}" for name in ("answers", "practice", "settles")},
             **{"identification": "identification", "exact": "exact"},
@@ -177,7 +180,7 @@ class Claim(ByColumn):
         """The claim whose words are in the Markdown file with the same name as a script, in the
         same folder.
 
-        Raises DataError if the file is missing or lacks a part.
+        Raises DataError if the file is missing, lacks a part, or names an unknown modality.
         """
         words = Template.read(Path(script).with_suffix(".md"))
         if missing := [name for name in REQUIRED if not words.text(name)]:
@@ -188,13 +191,21 @@ class Claim(ByColumn):
             )
         facts = words.facts
         measures = tuple(filter(None, facts.get("measures", "").split(", ")))
+        modality = facts.get("modality", ASSOCIATION)
+        if modality not in MODALITIES:
+            raise DataError(
+                "no such kind of statement",
+                where=f"{words.path.name}, Modality",
+                got=modality,
+                allowed=", ".join(MODALITIES),
+            )
         return cls(
             id=words.id,
             title=words.title,
             statement=words.text("Said"),
             estimand=words.text("Estimand"),
             rule="",
-            basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures),
+            basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures, modality),
             history=words.history,
             meanings=Meanings(
                 *(words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
@@ -319,14 +330,8 @@ class Claim(ByColumn):
                 raise DataError(
                     "a shared function takes evidence first", got=type(evidence).__name__
                 )
-            key = (function, evidence.name, *rest, *sorted(named.items()))
-            if key not in evidence.memo:
-                with evidence.recording() as selections:
-                    evidence.memo[key] = function(*args, **named), selections
-            value: T
-            value, selections = evidence.memo[key]
-            evidence.selections.update(selections)
-            return value
+            key = (function, *rest, *sorted(named.items()))
+            return evidence.computed(key, partial(function, *args, **named))
 
         return once
 

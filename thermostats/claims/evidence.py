@@ -5,17 +5,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import pandas as pd
 
 from thermostats.claims.study import named, studies
 from thermostats.formatting import listed, plural
+from thermostats.tables import export
 from thermostats.tables.choices import MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import shipped
+from thermostats.tables.model_rows import own_models
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import EXTERNAL, NURSERY
 
@@ -30,6 +34,7 @@ __all__ = [
     "VIEWS",
     "Evidence",
 ]
+T = TypeVar("T")
 ROWS: Mapping[str, frozenset[str]] = {
     NURSERY: frozenset({NURSERY}),
     "measured": frozenset({MEASURED}),
@@ -46,68 +51,15 @@ TIMINGS = ("sheaf-exponents", "sheaf-dense")
 data/timings."""
 
 
-class Evidence(Selection):
-    """The tables of a data folder as an analysis sees them; records every selection of rows that it
-    hands out."""
+class ReadLog:
+    """Which selections of rows were handed out, with the SHA-256 of the rows of each."""
 
-    def __init__(self, data: str | Path | None = None, name: str = "") -> None:
-        super().__init__(data, name)
+    def __init__(self) -> None:
         self.selections: dict[str, str] = {}
-        self.memo: dict[Any, Any] = {}
-        """What shared functions have computed, and the selections that they read."""
-        self._digests: dict[str, str] = {}
-
-    def fork(self) -> Evidence:
-        """The same tables, loaded once for both, with no selection remembered."""
-        other = Evidence(self.data)
-        other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
-        return other
-
-    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
-        """Rows as `Selection.table` hands them out, remembered; tables of studies and TIMINGS are
-        read too."""
-        selected = self._select(name, equals)
-        self._remember(
-            json.dumps([name, equals, *[self.name] * bool(self.name)], sort_keys=True), selected
-        )
-        return selected
-
-    def named(self, name: str) -> Evidence:
-        """The same tables as another set of evidence; what either hands out is remembered in
-        both."""
-        other = self.fork()
-        other.name, other.selections, other.memo = name, self.selections, self.memo
-        return other
-
-    def with_rows(self, rows: Mapping[str, pd.DataFrame]) -> Evidence:
-        """The same set with further rows of its tables, as a study to come would have them; nothing
-        is written, and of these rows nothing is remembered here."""
-        other = self.fork()
-        other.name = self.name
-        more = {name: pd.concat([self._table(name), own]) for name, own in rows.items()}
-        other._files = {**self._files, **{k: v.reset_index(drop=True) for k, v in more.items()}}
-        other._loaded, other._digests = {}, {}
-        return other
-
-    def without(self, source: str) -> Evidence:
-        """The same set without the rows of one source; of these rows nothing is remembered."""
-        key = ("without", self.name, source)
-        if key not in self.memo:
-            other = self.fork()
-            other.name, other.left_out = self.name, source
-            self.memo[key] = other
-        evidence: Evidence = self.memo[key]
-        return evidence
-
-    def sources(self, models: Collection[str]) -> list[str]:
-        """Who measured some models of the set: sources by name, the files of a study as one."""
-        runs = self.table("runs")
-        return sorted(set(self.origin(runs.loc[runs["model_id"].isin(list(models)), "source"])))
 
     @contextmanager
     def recording(self) -> Iterator[dict[str, str]]:
-        """Selections handed out meanwhile, by name; they are remembered afterwards as all others
-        are."""
+        """Selections handed out meanwhile; afterwards they stand among all others."""
         before, self.selections = self.selections, {}
         try:
             yield self.selections
@@ -115,32 +67,190 @@ class Evidence(Selection):
             before.update(self.selections)
             self.selections = before
 
+
+class Evidence(Selection):
+    """The rows of a data folder as an analysis sees them: the one way to them, which records every
+    selection.
+
+    Whatever a finding depends on in a folder is a selection with a name: rows of a table, and what
+    stands `BESIDE` the tables. The name says how it is read, so that what was recorded can be read
+    again and compared.
+    """
+
+    def __init__(self, data: str | Path | None = None, name: str = "") -> None:
+        super().__init__(data, name)
+        self._log = ReadLog()
+        self._results: dict[tuple[Hashable, ...], tuple[Any, dict[str, str]]] = {}
+        """What was computed once for all findings, and the selections that it read."""
+        self._digests: dict[str, str] = {}
+
+    @property
+    def selections(self) -> Mapping[str, str]:
+        """SHA-256 of the rows of every selection handed out so far, by the selection's name."""
+        return self._log.selections
+
+    def fork(self) -> Evidence:
+        """The same tables, loaded once for both, with no selection recorded."""
+        other = Evidence(self._folder)
+        other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
+        return other
+
+    def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
+        """Rows as `Selection.table` hands them out, recorded; tables of studies and TIMINGS are
+        read too."""
+        return self._hand_out([name, equals, *[self.name] * bool(self.name)])
+
+    def own_models(self) -> pd.DataFrame:
+        """The user's own rows of the table `models`, of any modality; none where the folder is the
+        package's."""
+        return self._hand_out([OWN_MODELS, {}])
+
+    def external_sources(self) -> pd.DataFrame:
+        """The sources that say in a `source.toml` where their figures come from, with the columns
+        of `Source`."""
+        return self._hand_out([EXTERNAL_SOURCES, {}])
+
+    def folder(self) -> Path:
+        """The data folder, for whoever names it in a sentence: that is then of this folder
+        alone."""
+        self._hand_out([FOLDER, {}])
+        return self._folder
+
+    def named(self, name: str) -> Evidence:
+        """The same tables as another set of evidence; what either hands out is recorded in both."""
+        other = self.fork()
+        other.name, other._log, other._results = name, self._log, self._results
+        return other
+
+    def without(self, source: str) -> Evidence:
+        """The same set without the rows of one source; what it hands out is recorded as rows of the
+        whole set."""
+        other = self.named(self.name)
+        other.left_out = source
+        return other
+
+    def with_rows(self, rows: Mapping[str, pd.DataFrame]) -> Evidence:
+        """The same set with further rows of its tables, as a study to come would have them; nothing
+        is written or recorded."""
+        other = Planned(self._folder, self.name)
+        more = {name: pd.concat([self._table(name), own]) for name, own in rows.items()}
+        whole = {name: frame.reset_index(drop=True) for name, frame in more.items()}
+        other._files = {**self._files, **whole}
+        return other
+
+    def computed(self, key: tuple[Hashable, ...], compute: Callable[[], T]) -> T:
+        """What `compute` gives, made once for all that ask; the selections that it read are
+        recorded for each of them.
+
+        key: tells it from all else that is computed of this evidence. What raises is computed
+        again.
+        """
+        place = (self.name, self.left_out, *key)
+        if place not in self._results:
+            with self.recording() as selections:
+                result = compute()
+            self._results[place] = result, selections
+        value, selections = self._results[place]
+        self.record(selections)
+        return cast(T, value)
+
+    def sources(self, models: Collection[str]) -> list[str]:
+        """Who measured some models of the set: sources by name, the files of a study as one."""
+        runs = self.table("runs")
+        return sorted(set(self.origin(runs.loc[runs["model_id"].isin(list(models)), "source"])))
+
+    def recording(self) -> AbstractContextManager[dict[str, str]]:
+        """Selections handed out meanwhile, by name; they are recorded afterwards as all others
+        are."""
+        return self._log.recording()
+
+    def record(self, selections: Mapping[str, str]) -> None:
+        """Selections that something handed on was made of."""
+        self._log.selections.update(selections)
+
     def columns(self) -> set[str]:
         """Columns of all tables that were read so far."""
         return {str(label) for frame in self._loaded.values() for label in frame}
 
     def changed(self, selections: Mapping[str, str]) -> bool:
-        """True where any of the remembered selections has other rows by now."""
+        """True where any of the recorded selections has other rows by now."""
         return any(self._digest(selection) != digest for selection, digest in selections.items())
 
-    def _remember(self, selection: str, selected: pd.DataFrame) -> None:
-        if self.left_out:  # the whole set has been read, and is remembered
-            return
-        if selection not in self._digests:
-            csv = selected.to_csv(index=False, lineterminator="\n")
-            self._digests[selection] = hashlib.sha256(csv.encode()).hexdigest()
-        self.selections[selection] = self._digests[selection]
+    def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
+        """Rows of a selection, by table, columns and set of evidence: no row leaves the folder in
+        another way."""
+        selection = json.dumps(parts, sort_keys=True)
+        rows = self._rows_of(parts)
+        if selection not in self._digests and not self.left_out:
+            self._digests[selection] = digest_of(rows)
+        self.record({selection: self._digest(selection)})
+        return rows
 
     def _digest(self, selection: str) -> str:
+        """SHA-256 of the rows of a selection of the whole set, as they are now."""
         if selection not in self._digests:
-            name, equals, *of = json.loads(selection)
-            other = self.fork().named(of[0]) if of else self.fork()
-            other._remember(selection, other._select(name, equals))
+            parts = json.loads(selection)
+            self._digests[selection] = digest_of(
+                self.fork().named("".join(parts[2:]))._rows_of(parts)
+            )
         return self._digests[selection]
+
+    def _rows_of(self, parts: list[Any]) -> pd.DataFrame:
+        name, equals = parts[:2]
+        if name not in BESIDE:
+            return self._select(name, equals)
+        if name not in self._files:
+            self._files[name] = BESIDE[name](self._folder)
+        return self._files[name]
 
     def _read(self, name: str) -> pd.DataFrame:
         beside = _beside_the_schema(name)
         return super()._read(name) if beside is None else beside
+
+
+class Planned(Evidence):
+    """Rows of a study to come: no finding is kept of them, so none is recorded."""
+
+    def fork(self) -> Planned:
+        """The same tables, loaded once for both."""
+        other = Planned(self._folder)
+        other._files, other._loaded = self._files, self._loaded
+        return other
+
+    def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
+        return self._rows_of(parts)
+
+
+def digest_of(rows: pd.DataFrame) -> str:
+    """SHA-256 of rows with their columns."""
+    return hashlib.sha256(rows.to_csv(index=False, lineterminator="\n").encode()).hexdigest()
+
+
+def _own_models(folder: Path) -> pd.DataFrame:
+    rows = own_models(folder)
+    return rows.iloc[:0] if folder.resolve() == shipped("data").resolve() else rows
+
+
+def _external_sources(folder: Path) -> pd.DataFrame:
+    stated = [asdict(source) for source in export.sources(folder)]
+    return pd.DataFrame(stated, columns=[each.name for each in fields(export.Source)])
+
+
+def _folder(folder: Path) -> pd.DataFrame:
+    return pd.DataFrame({FOLDER: [str(folder)]})
+
+
+OWN_MODELS = "own models"
+EXTERNAL_SOURCES = "external sources"
+FOLDER = "folder"
+BESIDE: Mapping[str, Callable[[Path], pd.DataFrame]] = {
+    OWN_MODELS: _own_models,
+    EXTERNAL_SOURCES: _external_sources,
+    FOLDER: _folder,
+}
+"""What findings and pages read of a folder besides the rows of its tables, and how it is read."""
+NAMES_FOLDER = json.dumps([FOLDER, {}])
+"""The selection of what has a sentence that names the folder."""
 
 
 def _beside_the_schema(name: str) -> pd.DataFrame | None:
@@ -209,19 +319,17 @@ def sources_by_lab(evidence: Evidence, models: Collection[str]) -> pd.Series:
 
 def measuring_runs(evidence: Evidence) -> pd.DataFrame:
     """Runs of a set with gains at the last token, norms of weights or summaries."""
-    key = ("measuring runs", evidence.name)
-    if key not in evidence.memo:
-        rows = [
-            evidence.table("layers", position=LAST),
-            evidence.table("weights"),
-            evidence.table("summaries"),
-        ]
-        runs = evidence.table("runs")
-        evidence.memo[key] = runs[
-            runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))
-        ]
-    measuring: pd.DataFrame = evidence.memo[key]
-    return measuring
+    return evidence.computed(("measuring runs",), partial(_measuring_runs, evidence))
+
+
+def _measuring_runs(evidence: Evidence) -> pd.DataFrame:
+    rows = [
+        evidence.table("layers", position=LAST),
+        evidence.table("weights"),
+        evidence.table("summaries"),
+    ]
+    runs = evidence.table("runs")
+    return runs[runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))]
 
 
 def lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:

@@ -28,8 +28,7 @@ from thermostats.modelling.specification import (
 )
 from thermostats.next_steps import command
 from thermostats.tables.choices import DECODER
-from thermostats.tables.folders import shipped
-from thermostats.tables.model_rows import SHALLOW, own_models, seed_noise
+from thermostats.tables.model_rows import SHALLOW, seed_noise
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import GAINS
 
@@ -207,6 +206,13 @@ class Question:
         """The finding's id without what it is asked over."""
         return self.id if self.over is None else self.id.rpartition(".")[0]
 
+    @property
+    def growing_set(self) -> str:
+        """The set of evidence that models measured by anybody enter; empty where it is put to
+        none."""
+        sets = {self.scope.evidence, *(self.views.sets if self.views else ())}
+        return next((name for name in (POOLED, MEASURED) if name in sets), "")
+
     def on_trial(self) -> tuple[Rule, Trial]:
         """The rule that decides, and what it is tried on; raises DataError where it has neither."""
         if self.primary is None or self.trial is None:
@@ -275,19 +281,12 @@ def own_models_missing(
 
     measures: what the claim reads of a model; where that is not stated, there are none.
     """
-    if (
-        evidence.name not in (MEASURED, POOLED)
-        or not measures
-        or evidence.data.resolve() == shipped("data").resolve()
-    ):
+    if evidence.name not in (MEASURED, POOLED) or not measures:
         return
-    models = of_last_revision(own_models(evidence.data), "model_id").drop_duplicates("model_id")
-    folder = evidence.data
-    has = (
-        {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures}
-        if len(models)
-        else {}
-    )
+    models = of_last_revision(evidence.own_models(), "model_id").drop_duplicates("model_id")
+    if models.empty:
+        return
+    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures}
     for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
         name = str(row.model_id)
         lacks = [what for what in has if row.model_id not in has[what]]
@@ -298,10 +297,10 @@ def own_models_missing(
                 f"model."
             )
         elif lacks:
-            line = command("measure", name, what=",".join(lacks), data=folder)
+            line = command("measure", name, what=",".join(lacks), data=evidence.folder())
             yield f"{name} is left out: it has no {listed(lacks)}. `{line}` brings it in."
         elif not row.heritage:
-            line = command("set", name, "heritage=LAB", data=folder)
+            line = command("set", name, "heritage=LAB", data=evidence.folder())
             yield (
                 f"{name} is left out: the tables name no lab that trained it. `{line}` brings it "
                 f"in."
@@ -319,7 +318,10 @@ def own_models_missing(
             label for label in FACTS if pd.isna(getattr(row, label)) or getattr(row, label) == ""
         ]:
             line = command(
-                "set", name, *(f"{label}={label.upper()}" for label in unstated), data=folder
+                "set",
+                name,
+                *(f"{label}={label.upper()}" for label in unstated),
+                data=evidence.folder(),
             )
             are = "is" if len(unstated) == 1 else "are"
             yield (

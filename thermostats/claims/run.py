@@ -37,11 +37,10 @@ from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
 from thermostats.modelling.sampling import CORES_VARIABLE
 from thermostats.next_steps import command
-from thermostats.settings import cores_there_are, variables
+from thermostats.settings import cores_there_are, end_with_parent, variables
 from thermostats.tables import folders
 from thermostats.tables.folders import shipped
 from thermostats.tables.invariants import BALANCED, READ, unread
-from thermostats.tables.model_rows import own_ids
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import NURSERY, OURS
 
@@ -60,6 +59,8 @@ class Run:
     files: dict[str, bytes] = field(default_factory=dict)
     """A page: its files by name within the report."""
     error: str = ""
+    unkept: str = ""
+    """Why its findings, or the page, cannot be kept for the next run; empty where they are."""
     seconds: float = 0.0
 
     @property
@@ -147,8 +148,10 @@ def _tables(data: Path) -> Evidence:
 
 
 def _die_quietly() -> None:
-    """What an interrupted process has to say its parent says."""
+    """What an interrupted process has to say its parent says, and without a parent nobody takes its
+    results."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent()
 
 
 def run_one(
@@ -177,8 +180,8 @@ def run_one(
 def _page(module: str, tables: Evidence, key: str, anew: bool) -> Run:
     store = Stored(module, key, anew=anew)
     made = store.page(tables, importlib.import_module(module).files)
-    store.write()
-    return Run(None, files=made, selections=dict(sorted(tables.selections.items())))
+    unkept = store.write()
+    return Run(None, files=made, selections=dict(sorted(tables.selections.items())), unkept=unkept)
 
 
 def _analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) -> Run:
@@ -192,9 +195,9 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) ->
             findings
         ):
             raise DataError("two findings of one claim have the same estimand", where=claim.id)
-        store.write()
+        unkept = store.write()
         made = tuple(store.made[finding.id, finding.sample.evidence] for finding in findings)
-        return Run(claim.stated(), made, dict(sorted(tables.selections.items())))
+        return Run(claim.stated(), made, dict(sorted(tables.selections.items())), unkept=unkept)
     except (Exception, SystemExit) as error:
         published = any((layer / "published").is_dir() for layer in folders.layers(data))
         words = _words(error, path)
@@ -360,7 +363,7 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     published = set(evidence.named(PUBLISHED).table("runs")["model_id"])
     here = evidence.named(MEASURED)
     runs, layers, weights = (here.table(name) for name in ("runs", "layers", "weights"))
-    yours = own_ids(evidence.data) & set(runs["model_id"]) - published
+    yours = set(evidence.own_models()["model_id"]) & set(runs["model_id"]) - published
     models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
     older = unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
     older = older[older["lacks"].map(LATER).isin(measures)]

@@ -23,8 +23,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, FittedModel, Undrawn
 from thermostats.plots.svg import drawn
 from thermostats.settings import drawing
-from thermostats.tables.folders import write_atomically
-from thermostats.tables.store import cache_folder
+from thermostats.tables.store import cache_folder, write_cache
 
 PACKAGE = "thermostats."
 KIND, VALUE = "kind", "value"
@@ -261,14 +260,15 @@ class Stored:
         others = [version for version in self._known.get(part, []) if version is not made]
         self._new |= len(others) == len(self._known.get(part, []))
         self._known[part] = [made, *others][:LAST]
-        evidence.selections.update(made.selections)
+        evidence.record(made.selections)
 
-    def write(self) -> None:
-        """Keep what this run gave for the next one."""
-        if self.file and self._new:
-            content = json.dumps({"key": self.key, "findings": list(_written(self._known))})
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self.file, content.encode())
+    def write(self) -> str:
+        """Keep what this run gave for the next one; why it cannot be kept, empty where it is or
+        nothing is new."""
+        if self.file is None or not self._new:
+            return ""
+        content = json.dumps({"key": self.key, "findings": list(_written(self._known, self.key))})
+        return write_cache(self.file, content.encode())
 
 
 def _is_undrawn(made: Made | MadePage) -> bool:
@@ -281,26 +281,39 @@ def digest_of(selections: Mapping[str, str]) -> str:
 
 
 def _written(
-    stored: Mapping[tuple[str, str], Sequence[Any]],
-) -> Iterator[tuple[str, str, list[Any]]]:
-    """Findings as JSON; one whose tables have no form in Parquet is made again the next time."""
-    for (name, evidence), versions in stored.items():
+    stored: Mapping[tuple[str, str], Sequence[Any]], key: str
+) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """Findings as JSON, each version behind its checksum; what has no form in Parquet is made again
+    the next time."""
+    for part, versions in stored.items():
         with suppress(TypeError):
-            yield name, evidence, [encode(made) for made in versions]
+            texts = [json.dumps(encode(made)) for made in versions]
+            yield *part, [(_checksum(key, *part, text), text) for text in texts]
+
+
+def _checksum(key: str, name: str, evidence: str, text: str) -> str:
+    """SHA-256 of one version, of what it is of, and of all that it depends on but rows."""
+    return hashlib.sha256(json.dumps([key, name, evidence, text]).encode()).hexdigest()
 
 
 def _read(file: Path, key: str) -> dict[tuple[str, str], list[Any]]:
-    """What a file keeps under a key; nothing where there is no such file, or it is damaged."""
+    """What a file keeps under a key, without what was edited; nothing where there is no such file,
+    or it is damaged."""
+    known: dict[tuple[str, str], list[Any]] = {}
     try:
         content = json.loads(file.read_bytes())
         if content["key"] != key:
             return {}
-        return {
-            (name, evidence): [decode(made) for made in each]
-            for name, evidence, each in content["findings"]
-        }
+        for name, evidence, versions in content["findings"]:
+            sound = (
+                text
+                for checksum, text in versions
+                if checksum == _checksum(key, name, evidence, text)
+            )
+            known[name, evidence] = [decode(json.loads(text)) for text in sound]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError):
         return {}
+    return known
 
 
 def _drawn(finding: Finding, selections: dict[str, str]) -> Made:

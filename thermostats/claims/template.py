@@ -4,6 +4,7 @@
     Source: abstract, section 7
     Rows: study and measured
     Measures: gains
+    Modality: because
 
     ## Said
     Who trained a model matters more …

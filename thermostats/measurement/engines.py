@@ -17,7 +17,7 @@ from thermostats.measurement.plan import PROCESS, Need, Place
 from thermostats.measurement.session import OnProgress as Progress
 from thermostats.measurement.session import measure_one, quiet
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec, lost
-from thermostats.settings import cores_there_are, variables
+from thermostats.settings import cores_there_are, end_with_parent, variables
 
 UNKNOWN = 2 * 2**30
 """Bytes reserved for a spec whose need cannot be estimated beforehand."""
@@ -190,6 +190,7 @@ class Local(Inline):
 def _serve(connection: Connection, data: str) -> None:
     """Measure what is sent, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    end_with_parent()
     quiet()
     with suppress(EOFError, BrokenPipeError):
         while True:

@@ -17,6 +17,7 @@ from rich.progress import Progress, TimeElapsedColumn
 
 from thermostats.claims import levels
 from thermostats.claims.calibration import FAIR
+from thermostats.claims.evidence import NAMES_FOLDER
 from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, must_agree
 from thermostats.claims.result import SURE
 from thermostats.claims.rule import ALPHA, NEAR
@@ -303,21 +304,26 @@ class Build:
             else ()
         )
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
+        unkept = ""
         for name, run in with_progress(
             runs, {name: seconds.get(name, usual) for name in jobs}, begun
         ):
             self.take(name, run)
+            unkept = unkept or run.unkept
             seconds[name] = round(run.seconds, 1)
             write_seconds(
                 state.out, {name: took for name, took in seconds.items() if name in state.names}
             )
+        if unkept:
+            store.say_unkept(unkept)
 
     def take(self, name: str, run: Run) -> None:
         """Write the pages of an analysis that ran, or keep its error."""
         if run.error:
             self.failed[name], self.state.errors[name] = run, run.error
             return
-        now = replace(self.state.now(name), rows=digest_of(run.selections))
+        folder = self.state.folder if NAMES_FOLDER in run.selections else ""
+        now = replace(self.state.now(name), rows=digest_of(run.selections), folder=folder)
         files = run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101

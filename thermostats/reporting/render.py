@@ -30,6 +30,7 @@ from markdown_it.token import Token
 from markupsafe import Markup, escape
 
 from thermostats import formatting
+from thermostats.claims.modality import MODALITIES
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.template import FILTERS
 from thermostats.errors import DataError
@@ -119,7 +120,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.globals.update(signs=SIGNS, newline=Text("  "))
+    made.globals.update(signs=SIGNS, modalities=MODALITIES, newline=Text("  "))
     made.filters |= {name: getattr(formatting, name) for name in FILTERS}
     made.filters.update(
         chance_of=formatting.chance_of,

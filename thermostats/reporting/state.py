@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import thermostats
-from thermostats.claims.study import account_of, named, studies, with_words
+from thermostats.claims.study import account_of, apart, named, studies, with_words
 from thermostats.errors import DataError
 from thermostats.formatting import listed, plural
 from thermostats.reporting.pages import (
@@ -28,8 +28,8 @@ from thermostats.reporting.pages import (
     folder_of,
 )
 from thermostats.tables import folders
-from thermostats.tables.folders import shipped, write_all
-from thermostats.tables.schemas import TABLES
+from thermostats.tables.folders import BOUNDS, MOVES, PROVENANCE, shipped, write_all
+from thermostats.tables.schemas import EXTERNAL, TABLES
 
 if TYPE_CHECKING:
     from thermostats.claims.evidence import Evidence
@@ -70,16 +70,16 @@ def versions(*names: str) -> dict[str, str]:
 @cache
 def package_sha() -> str:
     """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the
-    package's files."""
-    checkout = (HERE.parent / "pyproject.toml").is_file()
-    files = (
-        sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-        if checkout
-        else []
-    )
-    return sha_of(
-        [machine(), [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]]
-    )
+    package's files.
+
+    The tables that words and bounds of nuisances are made of are among these.
+    """
+    if not (HERE.parent / "pyproject.toml").is_file():
+        return sha_of([machine(), []])
+    files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    digests = [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]
+    tables = [sha((shipped("data") / name).read_bytes()) for name in (MOVES, BOUNDS)]
+    return sha_of([machine(), digests, tables])
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")
@@ -181,6 +181,8 @@ def as_json(value: object) -> bytes:
 NEW = "not built yet"
 LINKS, ROWS = "what the page links to changed", "rows that it reads changed"
 """Why pages are stale whose text is not."""
+FOLDER = "the data folder that it names is another"
+"""Why pages are stale that tell the user a command with the folder in it."""
 POSTERIORS = "posteriors that it does not draw"
 """Why pages are stale that show what the snapshot has of these: that changed, or they are to be
 drawn."""
@@ -204,6 +206,8 @@ class Record:
     posteriors: str = ""
     """SHA-256 of the snapshot's posteriors of the claim, of a page on which one is not drawn; else
     empty."""
+    folder: str = ""
+    """SHA-256 of the data folder's path, of a page whose sentences name it; else empty."""
 
     @classmethod
     def of(
@@ -420,10 +424,29 @@ ABOUT = tuple(name for name, page in PAGES.items() if page.at_once)
 """Pages about all claims that are made at once, in this order; a report of some claims alone begins
 with INDEX only."""
 FILES = {BUNDLE: "thermostats-report.html"}
-ROWS_STATE = ("*.csv", "*.parquet")
-"""Files that rows are read from."""
+ROWS_STATE = ("*.csv", "*.parquet", PROVENANCE)
+"""Files of the package that rows are read from, or where they come from."""
 PRIVATE = "private"
 """Folder of texts that no analysis reads."""
+
+
+def _files_of_package(folder: Path) -> list[Path]:
+    """Files of the package's tables, those of studies among them; texts of prompts are read by no
+    analysis."""
+    paths = {path for kind in ROWS_STATE for path in folder.rglob(kind)}
+    return sorted(path for path in paths if path.relative_to(folder).parts[0] != PRIVATE)
+
+
+def _files_of_store(folder: Path) -> list[Path]:
+    """Files of the tables of a folder itself, wherever its parts lie, and of what they come
+    from."""
+    tables = (path for name in TABLES for path in folders.own_files(name, folder))
+    return [*tables, *sorted((folder / EXTERNAL).glob(f"*/{PROVENANCE}"))]
+
+
+def _digests_in(folder: Path, paths: Iterable[Path]) -> list[tuple[str, str]]:
+    """Names of files within a folder, with the SHA-256 of their bytes."""
+    return [(path.relative_to(folder).as_posix(), sha(path.read_bytes())) for path in paths]
 
 
 def navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
@@ -517,28 +540,26 @@ class State:
 
     @cached_property
     def tables(self) -> str:
-        """SHA-256 over all files that rows may be read from; empty where a study from elsewhere
-        reads its own."""
-        if any(
+        """`read_files`; empty where a study from elsewhere reads its own files."""
+        elsewhere = (
             study.tables and not study.read_table.startswith(f"{PACKAGE}.")
             for study in studies().values()
-        ):
-            return ""
-        within = {folders.shipped("data"), *folders.layers(self.data)}
-        files = [
-            (path, folder)
-            for folder in sorted(within)
-            for kind in ROWS_STATE
-            for path in folder.rglob(kind)
-        ]
-        named_in = sorted((path.relative_to(folder).as_posix(), path) for path, folder in files)
-        return sha_of(
-            [
-                (name, sha(path.read_bytes()))
-                for name, path in named_in
-                if not name.startswith(f"{PRIVATE}/")
-            ]
         )
+        return "" if any(elsewhere) else self.read_files
+
+    @cached_property
+    def read_files(self) -> str:
+        """SHA-256 over all files that rows may be read from: those of the package, then those of
+        the user's folder."""
+        package = folders.shipped("data")
+        own = [layer for layer in folders.layers(self.data) if layer != package]
+        digests = [_digests_in(layer, _files_of_store(layer)) for layer in own]
+        return sha_of([_digests_in(package, _files_of_package(package)), *digests])
+
+    @cached_property
+    def folder(self) -> str:
+        """SHA-256 of the path of the data folder."""
+        return sha(str(self.data).encode())
 
     @cached_property
     def posteriors(self) -> Posteriors:
@@ -553,9 +574,10 @@ class State:
                 [*(file.read_bytes() for file in with_words(path)), self._rates(name)]
             )
         if module := self.pages.get(name):
+            own = module.startswith(f"{PACKAGE}.")
             return (
-                b""
-                if module.startswith(f"{PACKAGE}.")
+                "\n".join(apart()).encode()
+                if own
                 else Path(str(named(module).__file__)).read_bytes()
             )
         return sha_of(self._shown(name)).encode()
@@ -567,9 +589,10 @@ class State:
 
     def stale_because(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
-        return stale_because(
-            self.records.get(name), self.now(name), lambda: self._rows(name), self.out
-        )
+        record = self.records.get(name)
+        if record is not None and record.folder not in ("", self.folder):
+            return FOLDER
+        return stale_because(record, self.now(name), lambda: self._rows(name), self.out)
 
     def checksums_stale(self) -> str:
         """Why the list of checksums is stale; empty where it is fresh, or where no page says how to
@@ -640,7 +663,18 @@ class State:
         findings = {
             claim: record.files.get(findings_name(claim)) for claim, record in built.items()
         }
-        return [self.claims, findings, self.errors, self.made(), self.about, self.tables]
+        folder = (
+            self.data.name if self.data.is_absolute() else str(self.data)
+        )  # in the command, which the index shows
+        return [
+            folder,
+            self.claims,
+            findings,
+            self.errors,
+            self.made(),
+            self.about,
+            self.read_files,
+        ]
 
 
 def counted(names: Iterable[str]) -> str:

@@ -30,6 +30,7 @@ from thermostats.tables.folders import (
     BEGINNING,
     CONFIG,
     MARK,
+    PROVENANCE,
     SCHEMA,
     data_folder,
     layers,
@@ -380,7 +381,7 @@ def _write(
     return folder / name
 
 
-FILE, LICENCE_FILE = "source.toml", "LICENSE"
+FILE, LICENCE_FILE = PROVENANCE, "LICENSE"
 """Next to the tables of a source: where they come from, and the text of their licence."""
 
 

@@ -11,24 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.folders import (
-    MARK,
-    ROWS,
-    begun_or_shipped,
-    layers,
-    own_files,
-    write_atomically,
-)
+from thermostats.tables.folders import MARK, ROWS, begun_or_shipped, layers, own_files
 from thermostats.tables.remedies import JoinCall
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.store import cache_folder
+from thermostats.tables.store import cache_folder, say_unkept, write_cache
 
 ANYHOW = ("data", "options")
 """Arguments of a call on which it does not depend whether its rows are there."""
@@ -75,8 +67,8 @@ def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
     if path is not None:
         state = _state(folder)
         content = {"state": state, "joins": {**_joins(path, state), digest: dict(rows)}}
-        with suppress(DataError):  # a cache that cannot be written saves no time
-            write_atomically(path, json.dumps(content).encode())
+        if why := write_cache(path, json.dumps(content).encode()):
+            say_unkept(why)
 
 
 def _path(folder: Path) -> Path | None:

@@ -135,6 +135,13 @@ def _check_inside(path: Path, folder: Path) -> None:
 DATA_VARIABLE = "THERMOSTATS_DATA"
 MARK = "store.toml"
 """File that makes a folder a store: the package's tables are read beneath its own."""
+MOVES = "gauge.csv"
+"""Table of what changes of weights move; words are made of it when they are read, before any row
+is."""
+BOUNDS = "nuisances.csv"
+"""Table of how far nuisances may go; rules of claims are made of it, before any row is read."""
+PROVENANCE = "source.toml"
+"""File beside the tables of a source that says where they come from."""
 SCHEMA = 1
 """Number of the form of the tables: it rises when a column is renamed or comes to mean something
 else, or when one is added of which `ADDED` (schemas.py) cannot say what it was in files without

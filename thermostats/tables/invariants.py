@@ -21,7 +21,7 @@ import pandas as pd
 from thermostats.errors import unknown
 from thermostats.tables import store
 from thermostats.tables.features import as_read
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import MOVES, shipped
 from thermostats.tables.schemas import MODEL
 
 BY_LAYER = [*MODEL, "layer"]
@@ -120,7 +120,7 @@ def table() -> pd.DataFrame:
     the largest |x|: 0 where it is rounding, infinite where numbers came or went. Of `CLASSES` it is
     the largest over them, and there are no means.
     """
-    return pd.read_csv(shipped("data") / "gauge.csv", keep_default_na=False, na_values=[""])
+    return pd.read_csv(shipped("data") / MOVES, keep_default_na=False, na_values=[""])
 
 
 def what_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:

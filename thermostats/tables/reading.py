@@ -247,7 +247,7 @@ class Selection:
     """
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
-        self.data, self.name = store.data_folder(data), name
+        self._folder, self.name = store.data_folder(data), name
         self.left_out = ""
         """Source whose rows are not handed out."""
         self._files: dict[str, pd.DataFrame] = {}
@@ -267,8 +267,8 @@ class Selection:
         return self._select(name, equals)
 
     def origin(self, source: pd.Series[str]) -> pd.Series[str]:
-        """Who measured, by source; see `tables.evidence_sets.origin`."""
-        return origin(source, set(self._table("sources")["file"]))
+        """Who measured, by source; see `tables.choices.origin`."""
+        return origin(source, set(self.table("sources")["file"]))
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
@@ -282,7 +282,8 @@ class Selection:
                 )
             ]
         if self.left_out and {"run_id", "source"} <= set(frame):
-            frame = frame[self.origin(frame["source"]) != self.left_out]
+            published = set(self._table("sources")["file"])
+            frame = frame[origin(frame["source"], published) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
             frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
         if self.name == NURSERY and {"heritage", "family"} <= set(frame):
@@ -327,7 +328,7 @@ class Selection:
         return frame[~frame["run_id"].isin(old)] if old else frame
 
     def _read(self, name: str) -> pd.DataFrame:
-        return store.load(name, self.data)
+        return store.load(name, self._folder)
 
 
 QUANTITIES = {

@@ -652,3 +652,21 @@ def cache_folder() -> Path | None:
         else os.environ.get("XDG_CACHE_HOME")
     )
     return Path(home or Path.home() / ".cache") / "thermostats"
+
+
+def write_cache(path: Path, content: bytes) -> str:
+    """Keep a file in the cache; why it cannot be kept, empty where it is."""
+    try:
+        write_atomically(path, content)
+    except DataError as error:
+        return f"{error.where}: {error.got}"
+    return ""
+
+
+def say_unkept(why: str) -> None:
+    """Say that the work goes on without the cache, which cannot be written."""
+    then = (
+        f"what it would save is made again the next time; ${CACHE_VARIABLE} names another folder, "
+        f"or says {OFF}"
+    )
+    print(f"the cache cannot be written ({why}), so {then}", file=sys.stderr)

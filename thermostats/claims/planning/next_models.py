@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import MEASURED, POOLED, Evidence
+from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.judge import weigh
 from thermostats.claims.levels import SIDES, WANTED, plain
 from thermostats.claims.planning.candidates import (
@@ -296,10 +296,8 @@ def asked_question(claim: Claim, finding: str = "") -> tuple[Question, str] | No
     for question in claim.questions:
         if question.trial is None or question.trial.worlds is None:
             continue
-        sets = {question.scope.evidence, *(question.views.sets if question.views else ())}
-        where = next((name for name in (POOLED, MEASURED) if name in sets), "")
-        if where:
-            found.append((question, where))
+        if question.growing_set:
+            found.append((question, question.growing_set))
     if not finding:
         return found[0] if found else None
     for question, where in found:

@@ -15,7 +15,6 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
 from thermostats.reporting.render import Files, text
 from thermostats.reporting.state import machine
-from thermostats.tables.export import sources
 from thermostats.tables.model_rows import (
     LEVELS,
     counts,
@@ -49,6 +48,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
         gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain)
         for gain in fits
     }
+    external = tables.external_sources()
     page = text(
         "sources.md",
         sets=made.table(counted(tables), "Sets of evidence", "sets.csv"),
@@ -57,7 +57,7 @@ def files(tables: Evidence) -> dict[str, bytes]:
         others=made.table(
             instruments(runs, layers), "Other people's measurements", "instruments.csv"
         ),
-        left_out=[source for source in sources(tables.data) if source.left_out],
+        left_out=external[external["left_out"] != ""].to_dict("records"),
         gains=made.table(
             gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"
         ),

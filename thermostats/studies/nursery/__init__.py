@@ -58,7 +58,7 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
     """
     import pandas as pd  # noqa: PLC0415
 
-    suffix = "csv" if "/" not in name or name.endswith("models") else "parquet"
+    suffix = "csv" if "/" not in name or name.endswith(("models", "predictions")) else "parquet"
     path = shipped("data") / "nursery" / f"{name}.{suffix}"
     if not path.is_file() and path.is_relative_to(INSTALLED):
         step = "git clone the repository, and read the table in the checkout"
@@ -123,6 +123,7 @@ STUDY = Study(
         "nursery_training": "training",
         "third_models": "third/models",
     }
+    | {"third_predictions": "third/predictions"}
     | {f"third_{name}": f"third/read/{name}" for name in READ},
     apart="The table of models and the set nursery hold the first controlled study. The third, "
     "which N01 to N05 ask, "

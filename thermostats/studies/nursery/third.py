@@ -20,7 +20,6 @@ from thermostats.studies.delia2026.stated_facts import LEVEL
 from thermostats.studies.nursery.crossed import LOGS, coded, lines, ratios, table
 from thermostats.studies.nursery.study_rows import by_t
 from thermostats.studies.nursery.training_choices import ranked_in
-from thermostats.tables.folders import shipped
 from thermostats.tables.schemas import NURSERY
 
 CORPORA = ("english", "synthetic", "code", "shuffled")
@@ -347,15 +346,14 @@ def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows_of, columns=columns)
 
 
-def scored(rows: pd.DataFrame) -> pd.DataFrame:
+def scored(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """What the second study predicted of its two corpora before this one was trained, and what it
     found there.
 
     Columns: corpus, quantity, predicted, lower, upper; found, found_lower, found_upper (95%);
     inside, whether what was found lies in the predicted interval.
     """
-    predictions = pd.read_csv(shipped("data") / "nursery" / "third" / "predictions.csv")
-    predictions = predictions.rename(columns={"estimate": "predicted"})
+    predictions = evidence.table("third_predictions").rename(columns={"estimate": "predicted"})
     seen: dict[tuple[str, str], tuple[float, ...]] = {}
     y, x, corpora = table(rows)
     names = {"log_shape": "log L/d", "log_rho": "log rho", "log_N": "log N"}
