@@ -215,12 +215,12 @@ def plan_claim(
     question, where = asked
     empty = NextModels(claim.id, question.id, where, 0, 0, budget, looks, ())
     here = evidence.named(where)
-    at_hand, why = _rows(question, here)
+    at_hand, why = read_rows(question, here)
     empty = replace(empty, rows=len(at_hand), verdict=_verdict(question, here, at_hand))
     if not question.on_trial()[1].larger:
         why = "what it asks about can be set at will while a model's outputs stay the same, so no"
         return replace(empty, why=f"{why} number of models settles it as a cause.")
-    pool = _not_held(candidates, evidence)
+    pool = leave_held_out(candidates, evidence)
     if pool.empty:
         raise UsageError(
             "no candidate is left to measure",
@@ -311,7 +311,7 @@ def asked_question(claim: Claim, finding: str = "") -> tuple[Question, str] | No
     )
 
 
-def _rows(question: Question, evidence: Evidence) -> tuple[pd.DataFrame, str]:
+def read_rows(question: Question, evidence: Evidence) -> tuple[pd.DataFrame, str]:
     """Rows of a question, none where there are too few, and then why."""
     try:
         return plain(question.on_trial()[1].of(evidence, question.over)), ""
@@ -332,7 +332,7 @@ def _verdict(question: Question, evidence: Evidence, rows: pd.DataFrame) -> str:
     return str(weigh(question, evidence, result, rows, question.views).verdict)
 
 
-def _not_held(candidates: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
+def leave_held_out(candidates: pd.DataFrame, evidence: Evidence) -> pd.DataFrame:
     """Candidates of which no set of evidence has a run."""
     known = [candidates]
     for modality in sorted(set(candidates["modality"])):
@@ -353,7 +353,7 @@ def _planned(
 ) -> NextModels:
     """Sets of candidates and what they would show."""
     empty, measures, seed = rest
-    every, why = _rows(question, planned)
+    every, why = read_rows(question, planned)
     facts = pool.set_index("model_id")
     paired = question.on_trial()[1].larger == PAIR
     one_each = [name for name in PAIRED if name in every] if paired else ["model_id"]
@@ -429,7 +429,7 @@ def _judged(
     at_hand, facts, pool, entering = known
     advice, seed = rest
     names = frozenset[str]().union(*(pool.files[place] for place in chosen_))
-    rows, why = _rows(question, planned_evidence(here, tables, names))
+    rows, why = read_rows(question, planned_evidence(here, tables, names))
     narrower = _narrower(pool, chosen_)
     width = _width(question, at_hand)
     models = tuple(_model(name, facts, at_hand, entering) for name in sorted(names))
