@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,8 @@ import pandas as pd
 
 from thermostats.claims.calibration import nearest
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import PLAUSIBLE, levels, plain, point_of, random_of
+from thermostats.claims.levels import PLAUSIBLE, levels, plain, point_of, random_of, worlds_of
+from thermostats.claims.noise import Errors
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import contrast_of
 from thermostats.claims.planning.next_models import (
@@ -37,7 +38,7 @@ from thermostats.claims.question import Question
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Verdict
 from thermostats.claims.run import claim_of
 from thermostats.claims.study import scripts
-from thermostats.claims.worlds import Outcomes, World
+from thermostats.claims.worlds import Array, Outcomes, World
 from thermostats.tables.folders import shipped
 
 CLAIMS = ("C21", "H01", "C01")
@@ -64,7 +65,8 @@ def designs_of(name: str) -> tuple[Question, Design]:
     """The design at hand and those that `next` proposes, two looks deep."""
     claim = claim_of(scripts(shipped("analyses"))[name])
     asked = asked_question(claim)
-    assert asked is not None
+    if asked is None:
+        raise SystemExit(f"{name}: no question of it is put to measured models")
     evidence = Evidence(None)
     candidates = leave_held_out(read_candidates(), evidence)
     fits = candidates["download_gb"] <= BUDGET.gigabytes
@@ -92,16 +94,11 @@ def rows_of_all(design: Design) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True).drop_duplicates("model_id", ignore_index=True)
 
 
-def as_measured(
-    rows: pd.DataFrame, outcomes: Mapping[str, np.ndarray], every: pd.DataFrame
-) -> World:
+def as_measured(rows: pd.DataFrame, outcomes: Mapping[str, Array], every: pd.DataFrame) -> World:
     """The world of one study in which rows have the outcomes that were drawn for them."""
     places = pd.Index(every["model_id"]).get_indexer(rows["model_id"])
     own: Outcomes = {name: values[None, places] for name, values in outcomes.items()}
-    return replace(PLAIN, signal=lambda rows, noise, random: own)
-
-
-PLAIN = World("as drawn", lambda rows, noise, random: {}, None)  # type: ignore[arg-type]
+    return World("as drawn", lambda rows, noise, random: own, Errors())
 
 
 def verdict_of(question: Question, design: Design, world: World) -> str:
@@ -112,7 +109,7 @@ def verdict_of(question: Question, design: Design, world: World) -> str:
 
 
 def choose(
-    question: Question, design: Design, outcomes: Mapping[str, np.ndarray], every: pd.DataFrame
+    question: Question, design: Design, outcomes: Mapping[str, Array], every: pd.DataFrame
 ) -> Design:
     """Of the designs that may follow the one of more probable verdict given the outcomes so far."""
     chances = []
@@ -134,9 +131,7 @@ def run_studies(name: str, question: Question, start: Design, seed: int) -> pd.D
     every = plain(rows_of_all(start))
     known = nearest(question, len(start.rows)).side(SUPPORTED).rows
     worst = known[known["box"] == PLAUSIBLE].sort_values("bound_05").iloc[0]
-    worlds = question.on_trial()[1].worlds
-    assert worlds is not None
-    world = worlds.at(**point_of(str(worst["point"])))
+    world = worlds_of(question).at(**point_of(str(worst["point"])))
     drawn = world.draw(every, random_of(question, every, CHUNK, f"looks {seed}"))
     rows = []
     for study in range(CHUNK):

@@ -21,19 +21,23 @@ from thermostats.claims.planning.contrast import (
     simulated_moments,
 )
 from thermostats.claims.planning.next_models import (
+    NextModel,
     NextModels,
+    NextSet,
     asked_question,
+    campaign,
     next_models,
     plan_claim,
     sentences,
+    summary,
 )
 from thermostats.claims.planning.prediction import predictive
-from thermostats.claims.planning.scoring import Looks, shares_of
+from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
 from thermostats.claims.planning.search import Budget, Pool, Search
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
 from thermostats.claims.rule import NEVER, Decide, V
-from thermostats.claims.run import claim_of
+from thermostats.claims.run import claim_of, needs_of_all
 from thermostats.claims.study import scripts
 from thermostats.claims.worlds import (
     TOTAL,
@@ -299,3 +303,37 @@ def test_advice_names_the_models_their_costs_and_the_line(tmp_path: Path) -> Non
     assert sum(best.verdicts.predicted.values()) == pytest.approx(1.0)
     assert all(0 <= limit <= 0.025 for limit in best.verdicts.limits.values())
     assert "settle" in sentences(advice)[0] and "look 2 of 2" in sentences(advice)[1]
+
+
+def test_the_table_over_claims_names_the_line_for_each() -> None:
+    rows = {row["claim"]: row for row in needs_of_all()}
+    assert len(rows) == len(scripts(shipped("analyses")))
+    assert rows["C21"]["next"] == "thermostats next C21" and rows["C21"]["models"] > 0
+    assert rows["N01"]["next"] == "thermostats needs N01" and rows["N01"]["models"] == 0
+
+
+def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
+    def advice(
+        claim: str, sizes: dict[str, float], decided: float, verdict: str = ""
+    ) -> NextModels:
+        models = tuple(NextModel(name, size, 1.0, "no", "") for name, size in sizes.items())
+        predicted = {SUPPORTED: decided, AGAINST: 0.0, OPEN: 1 - decided}
+        found = Verdicts({}, 0.0, predicted, decided, 0.0, 400)
+        one = NextSet(models, 9, 0.1, (1.0, 0.9), found)
+        return NextModels(
+            claim, claim, POOLED, 3, 3, Budget(10, 6), Looks(), (one,), "", "", verdict
+        )
+
+    every = [
+        advice("A", {"a": 4.0, "b": 1.0}, 0.9),
+        advice("B", {"b": 1.0, "c": 5.0}, 0.85),
+        advice("C", {"d": 1.0}, 0.5),
+        advice("D", {"e": 1.0}, 1.0, str(AGAINST)),
+        advice("E", {"f": 8.0}, 0.9),
+    ]
+    served, names = campaign(every, 10.0)
+    assert [each.claim for each in served] == ["A", "B"] and names == ["a", "b", "c"]
+    assert every[0].first_line.startswith("2 models (5 GB) would settle this: P(verdict) 90%")
+    assert every[2].first_line.startswith("No 6 models within 10 GB settle this")
+    assert "The rows at hand decide this: not supported" in every[3].first_line
+    assert summary(every[4])["verdict comes"] == "90%"

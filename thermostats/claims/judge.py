@@ -499,9 +499,7 @@ def could(calibration: Calibration) -> str:
 
 def planned(question: Question) -> str:
     """Where it is said which models would settle a question; empty where none can."""
-    if not question.growing_set or question.trial is None or question.trial.worlds is None:
-        return ""
-    if question.trial.larger not in ("model", "pair"):
+    if not question.growing_set or question.on_trial()[1].larger not in ("model", "pair"):
         return ""
     return f"`{command('next', question.id.partition('.')[0])}` says which models would settle it."
 

@@ -209,7 +209,9 @@ class Question:
     @property
     def growing_set(self) -> str:
         """The set of evidence that models measured by anybody enter; empty where it is put to
-        none."""
+        none, or has no worlds in which they could be planned."""
+        if self.trial is None or self.trial.worlds is None:
+            return ""
         sets = {self.scope.evidence, *(self.views.sets if self.views else ())}
         return next((name for name in (POOLED, MEASURED) if name in sets), "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import os
 import re
 import signal
@@ -326,6 +327,9 @@ class Needs:
     models: tuple[Lacking, ...]
     commands: tuple[str, ...]
     """Lines that bring the models in, the user's own first."""
+    further: str = ""
+    """The line that says which models not at hand to measure; empty where no question reads
+    any."""
 
 
 def needs(claim: Claim, data: str | Path | None = None) -> Needs:
@@ -344,7 +348,37 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     ]
     sets = tuple(_carried(question, evidence.named(name)) for question, name in views)
     models = _lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
-    return Needs(claim.id, claim.title, sets, models, _commands(claim.basis.measures, models, data))
+    commands = _commands(claim.basis.measures, models, data)
+    grows = any(question.growing_set for question in claim.questions)
+    further = command("next", claim.id, data=data) if grows else ""
+    return Needs(claim.id, claim.title, sets, models, commands, further)
+
+
+NEEDED = ("claim", "reads", "models", "download_gb", "next")
+"""Columns of the table over claims."""
+
+
+def needs_of_all(
+    analyses: str | Path | None = None, data: str | Path | None = None
+) -> list[dict[str, Any]]:
+    """For every claim what it reads of a model, how many models at hand lack rows of it, their
+    download, and which line says what to measure; nothing is tested."""
+    evidence = Evidence(data)
+    folder = shipped("analyses") if analyses is None else Path(analyses)
+    known: dict[tuple[str, ...], tuple[Lacking, ...]] = {}
+    rows = []
+    for path in scripts(folder).values():
+        claim = claim_of(path)
+        measures = tuple(claim.basis.measures)
+        if measures not in known:
+            known[measures] = _lacking(measures, evidence) if measures else ()
+        lacking = known[measures]
+        grows = any(question.growing_set for question in claim.questions)
+        sizes = sum(model.disk for model in lacking if not math.isnan(model.disk))
+        facts = (claim.id, ", ".join(measures) or "nothing", len(lacking), sizes / 2e9)
+        line = command("next", claim.id) if grows else command("needs", claim.id)
+        rows.append(dict(zip(NEEDED, (*facts, line), strict=True)))
+    return rows
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:

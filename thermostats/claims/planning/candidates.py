@@ -111,10 +111,9 @@ def _completed(own: pd.DataFrame, file: Path) -> pd.DataFrame:
 def _as_table(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Rows with the columns and types of a table; what they lack is empty."""
     types = dtypes(name)
-    made = rows.reindex(columns=list(types))
-    texts = [label for label, kind in types.items() if kind == "string"]
-    made[texts] = made[texts].fillna("")
-    return made.astype(types)
+    made = rows.reindex(columns=list(types)).astype(types)
+    texts = [label for label in made if pd.api.types.is_string_dtype(made[label].dtype)]
+    return made.assign(**{label: made[label].fillna("") for label in texts})
 
 
 def planned_tables(

@@ -292,12 +292,7 @@ def asked_question(claim: Claim, finding: str = "") -> tuple[Question, str] | No
 
     Raises UsageError for a finding that is not there.
     """
-    found = []
-    for question in claim.questions:
-        if question.trial is None or question.trial.worlds is None:
-            continue
-        if question.growing_set:
-            found.append((question, question.growing_set))
+    found = [(each, each.growing_set) for each in claim.questions if each.growing_set]
     if not finding:
         return found[0] if found else None
     for question, where in found:
