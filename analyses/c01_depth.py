@@ -9,18 +9,17 @@ from thermostats.claims.claim import (
     PUBLISHED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Inference,
     Result,
     Trial,
     Views,
 )
+from thermostats.claims.common_tests import correlate_columns
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.modelling.classical.association import Slope, correlation, slope
-from thermostats.modelling.classical.many import correlations_of
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import correlation_with, within_labs
 from thermostats.plots.general import drawing, gain_by_depth
@@ -66,11 +65,8 @@ def outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return models(evidence).assign(outcome=lambda rows: rows[gain.column]).dropna(subset="outcome")
 
 
-def by_depth(rows: pd.DataFrame) -> Result:
-    """Correlation of depth with the outcome, within families."""
-    r = correlation(rows["n_layers"], rows["outcome"], groups=rows["family"], seed=SEED)
-    found = {"r": Estimate.of(r, p=r.p_permutation)}
-    return Result.of(rows, found, table=None, words={"permutation": r.permutation})
+BY_DEPTH = correlate_columns("r", "n_layers", "outcome", groups="family", seed=SEED)
+"""Correlation of depth with the outcome, within families."""
 
 
 def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
@@ -86,10 +82,9 @@ def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
 VIEWS = Views(models=5)
 TRIAL = Trial(
     outcomes,
-    by_depth,
+    BY_DEPTH,
     "model_id",
     worlds_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
-    many=correlations_of("r", "n_layers", "outcome", groups="family"),
     within="family",
 )
 
@@ -128,7 +123,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     judged = outcomes(evidence, gain)
     parts = (judged.drop(place) for place in judged.index)
     without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
-    return by_depth(judged).adding(
+    return BY_DEPTH(judged).adding(
         table=rows[columns],
         draw=drawing(
             gain_by_depth,

@@ -1,7 +1,9 @@
 """C02: the maximum gain is bounded by 10^(1/L), so that no network amplifies more than tenfold."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +13,10 @@ from thermostats.claims.claim import (
     Audit,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Inference,
     Result,
+    Test,
     Trial,
     Views,
 )
@@ -22,6 +24,8 @@ from thermostats.claims.rule import Always, Posterior, V
 from thermostats.claims.worlds import worlds_of_bound
 from thermostats.modelling.classical.association import correlation, power_law, slope
 from thermostats.modelling.classical.counts import one_sample_bound
+from thermostats.modelling.classical.many import Many, counted, shares
+from thermostats.modelling.columns import numbers
 from thermostats.modelling.kleiber import fit_envelope
 from thermostats.modelling.specification import fraction_above
 from thermostats.plots.general import drawing, gain_by_depth
@@ -116,27 +120,35 @@ def held_to(evidence: Evidence, what: Bound) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def counted(rows: pd.DataFrame) -> Result:
-    """How many models lie above the bound, with and without their errors of measurement, and by how
-    much."""
+def count_above(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """How many models lie above the bound, with and without their errors of measurement."""
+    values = outcomes["outcome"]
+    bound = rows["bound"].to_numpy(np.float64)
+    numbers(values[0], "values", positive=True)
+    reach = rows["error"].to_numpy(np.float64) * stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
+    above = values > bound
+    clear = values * np.exp(-reach) > bound
+    counts = {"models above": counted(above.sum(axis=1)), CLEAR: counted(clear.sum(axis=1))}
+    return {SHARE: shares(above), **counts}
+
+
+def describe_above(rows: pd.DataFrame, result: Result) -> Result:
+    """By how much models lie above, and which clearly do."""
     found = one_sample_bound(rows["outcome"], rows["bound"], tolerated=TOLERATED)
     lower = rows["outcome"] * np.exp(
         -rows["error"] * stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
     )
-    clear = rows[lower > rows["bound"]]
-    quantities = {
-        SHARE: Estimate.of(found),
-        "models above": Estimate(found.n_above),
-        CLEAR: Estimate(len(clear)),
-    }
-    return Result.of(
-        rows, quantities, table=None, words={"found": found, "clear": list(clear["model_id"])}
+    return result.adding(
+        words={"found": found, "clear": list(rows.loc[lower > rows["bound"], "model_id"])}
     )
 
 
+ABOVE = Test(
+    count_above, ("outcome",), "95% Clopper–Pearson exact interval", describe=describe_above
+)
 VIEWS = Views(models=5)
 TRIAL = Trial(
-    held_to, counted, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE)
+    held_to, ABOVE, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE)
 )
 
 
@@ -188,7 +200,7 @@ def bounded(evidence: Evidence, what: Bound) -> Result:
     rows = held_to(evidence, what)
     above = rows.loc[rows["outcome"] > rows["bound"], "family"].nunique()
     words = {"families_above": above, "families": rows["family"].nunique(), "tolerated": TOLERATED}
-    return counted(rows).adding(words=words)
+    return ABOVE(rows).adding(words=words)
 
 
 CLAIM.curve(
@@ -196,7 +208,7 @@ CLAIM.curve(
     rows=curves.every_universe,
     choices=curves.BOUND,
     estimate=fraction_above,
-    test=lambda rows: counted(curves.above_the_bound(rows)),
+    test=lambda rows: ABOVE(curves.above_the_bound(rows)),
     above=False,
 )
 

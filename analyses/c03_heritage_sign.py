@@ -8,28 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    Case,
-    Claim,
-    Estimate,
-    Evidence,
-    Inference,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Case, Claim, Evidence, Inference, Result, Test, Trial, Views
 from thermostats.claims.finding import Panel
 from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
 from thermostats.claims.shared import covariance_of
 from thermostats.claims.worlds import worlds_of_contrast
 from thermostats.formatting import listed, number
 from thermostats.modelling.causal_graph import confounded
-from thermostats.modelling.classical.counts import (
-    barnard_exact,
-    clustered_sign_permutation,
-    fisher_exact,
-)
-from thermostats.modelling.classical.many import counted, differences
+from thermostats.modelling.classical.counts import barnard_exact, fisher_exact
+from thermostats.modelling.classical.many import Many, counted, differences, find_least_p
 from thermostats.modelling.heritability import DescentSlope, slope
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
@@ -94,67 +81,67 @@ def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)
 
 
-def by_families(rows: pd.DataFrame) -> Result:
-    """Mean share of dampening models over EleutherAI's families minus the mean over the others'."""
-    focal = rows["focal"].astype(bool)
-    dampens = rows["dampens"].astype(bool)
-    if not (dampens & focal).any() or dampens.all():
-        return Result.of(rows, {DIFFERENCE.name: Estimate(None)}, table=None)
-    labs = rows["heritage"].where(~focal, FOCAL)
-    test = clustered_sign_permutation(dampens, labs, rows["family"], focal=FOCAL, seed=SEED)
-    share = dampens.groupby([focal, rows["family"]]).mean().groupby(level=0).mean()
-    difference = Estimate(float(share[True] - share[False]), p=test.p_value)
-    return Result.of(rows, {DIFFERENCE.name: difference}, table=None, words={"test": test})
-
-
-def by_every_model(rows: pd.DataFrame) -> Result:
-    """The same, and how many models lie on the other side of 1 than the claim has their lab."""
-    focal = rows["focal"].astype(bool)
-    dampens = rows["dampens"].astype(bool)
-    against = dampens != focal
-    clear = rows[against & rows["clear"].astype(bool)]
-    counts = {OTHER_SIDE.name: Estimate(int(against.sum())), CLEARLY.name: Estimate(len(clear))}
-    differ = by_families(rows)
-    names = {
-        lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"])
-        for lab in (True, False)
-    }
-    words = {**differ.words, "inside_clear": names[True], "against": names[False]}
-    return replace(differ, quantities={**counts, **differ.quantities}, words=words)
-
-
-def families_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_families` of many studies."""
+def compare_families(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Mean share of dampening models over EleutherAI's families minus the mean over the others';
+    families moved whole."""
     focal = rows["focal"].to_numpy(bool)
     dampens = outcomes["dampens"].astype(bool)
-    test = differences(dampens, focal, rows["family"])
     none = ~dampens[:, focal].any(axis=1) | dampens.all(axis=1)
-    return {
-        DIFFERENCE.name: replace(
-            test, **{name: np.where(none, np.nan, vars(test)[name]) for name in ("estimate", "p")}
-        )
-    }
+    if none.all():
+        return {DIFFERENCE.name: counted(np.full(len(none), np.nan))}
+    test = differences(dampens, focal, rows["family"])
+    known = {name: np.where(none, np.nan, getattr(test, name)) for name in ("estimate", "p")}
+    return {DIFFERENCE.name: replace(counted(known["estimate"]), p=known["p"])}
 
 
-def models_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_every_model` of many studies."""
+def describe_families(rows: pd.DataFrame, result: Result) -> Result:
+    """How many families there are, and the least p that they can give; nothing where there is no
+    difference."""
+    if result.quantities[DIFFERENCE.name].value is None:
+        return result
+    dampens = rows["dampens"].to_numpy(bool)
+    focal = rows["focal"].to_numpy(bool)
+    least = find_least_p(dampens[None], focal, rows["family"])
+    return result.adding(
+        words={"test": {"n_families": rows["family"].nunique(), "smallest_p_families": least}}
+    )
+
+
+def count_exceptions(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The same, and how many models lie on the other side of 1 than the claim has their lab."""
     against = outcomes["dampens"].astype(bool) != rows["focal"].to_numpy(bool)
     clear = against & rows["clear"].to_numpy(bool)
     counts = {
         OTHER_SIDE.name: counted(against.sum(axis=1)),
         CLEARLY.name: counted(clear.sum(axis=1)),
     }
-    return {**families_at_once(rows, outcomes), **counts}
+    return {**counts, **compare_families(rows, outcomes)}
 
 
+def describe_exceptions(rows: pd.DataFrame, result: Result) -> Result:
+    """Models clearly on the other side, of the lab and of others."""
+    focal = rows["focal"].astype(bool)
+    dampens = rows["dampens"].astype(bool)
+    clear = rows[(dampens != focal) & rows["clear"].astype(bool)]
+    names = {
+        lab: list(clear.loc[clear["focal"].astype(bool) == lab, "model_id"])
+        for lab in (True, False)
+    }
+    return describe_families(rows, result).adding(
+        words={"inside_clear": names[True], "against": names[False]}
+    )
+
+
+FAMILIES = Test(compare_families, ("dampens",), p_kind="p-value", describe=describe_families)
+EXCEPTIONS = Test(count_exceptions, ("dampens",), p_kind="p-value", describe=describe_exceptions)
 VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
 OF_SHARES = partial(
     worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family"
 )
-FAMILIES = Trial(signs, by_families, "", OF_SHARES(STATED), many=families_at_once)
-MODELS = Trial(signs, by_every_model, "", OF_SHARES(FIXED), many=models_at_once, version=2)
+DIFFER = Trial(signs, FAMILIES, "", OF_SHARES(STATED))
+FIX = Trial(signs, EXCEPTIONS, "", OF_SHARES(FIXED), version=2)
 
 
 DESIGN = {
@@ -238,11 +225,11 @@ def with_audit(evidence: Evidence, gain: Case) -> Result:
     if a:
         words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
         words |= {"fisher_stated": stated.fisher(a + b, c + d)}
-    return by_every_model(rows).adding(words=words)
+    return EXCEPTIONS(rows).adding(words=words)
 
 
 @CLAIM.finding(
-    "sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=MODELS, views=VIEWS
+    "sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=FIX, views=VIEWS
 )
 def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
@@ -284,7 +271,7 @@ def by_whole_labs(rows: pd.DataFrame) -> float:
     return float((apart >= apart[FOCAL] - TIE).mean())
 
 
-@CLAIM.finding("difference", primary=DIFFERS, over=(GAIN,), trial=FAMILIES, views=VIEWS)
+@CLAIM.finding("difference", primary=DIFFERS, over=(GAIN,), trial=DIFFER, views=VIEWS)
 def difference(evidence: Evidence, gain: Case) -> Result:
     """Whether EleutherAI's models dampen more often than those of other labs, whatever single
     models do."""
@@ -296,11 +283,9 @@ def difference(evidence: Evidence, gain: Case) -> Result:
         "whole_labs": by_whole_labs(rows),
         "below": len(below),
         "below_alike": int((below["norm_kind"] == LAYER_NORM).sum()),
-        "alike": by_families(alike.reset_index(drop=True))
-        if alike["focal"].nunique() == 2
-        else None,
+        "alike": FAMILIES(alike.reset_index(drop=True)) if alike["focal"].nunique() == 2 else None,
     }
-    return by_families(rows).adding(words=words)
+    return FAMILIES(rows).adding(words=words)
 
 
 CLAIM.curve(
@@ -309,7 +294,7 @@ CLAIM.curve(
     choices=curves.SIGNS,
     estimate=difference_of_fractions("focal", "family"),
     null=between_labs(lab="clade"),
-    test=lambda rows: by_families(curves.sided(rows)),
+    test=lambda rows: FAMILIES(curves.sided(rows)),
 )
 
 

@@ -3,7 +3,6 @@ nothing."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,8 +34,11 @@ from thermostats.studies.delia2026 import hierarchy as cause_worlds
 from thermostats.studies.delia2026.hierarchy import (
     AGAINST_ARCHITECTURE,
     ALPHA,
-    AT_ONCE,
     BLOCKS,
+    BY_ARCHITECTURE,
+    BY_GEOMETRY,
+    BY_LINEAGE,
+    BY_SIZE,
     GEOMETRY_MINUS_SCALE,
     HERITAGE,
     HERITAGE_MINUS_ARCHITECTURE,
@@ -51,11 +53,7 @@ from thermostats.studies.delia2026.hierarchy import (
     TABLE_OF_SHARES,
     WEIGHT_COUNTS,
     Division,
-    by_architecture,
-    by_geometry,
-    by_lineage,
-    by_size,
-    compared,
+    declare_shares,
 )
 from thermostats.studies.delia2026.stated_facts import (
     HUNT,
@@ -132,13 +130,10 @@ VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its
 own columns."""
 TRIALS = {
-    name: Trial(rows, test, worlds=worlds, many=AT_ONCE[name])
-    for name, rows, test, worlds in (
-        ("architecture", models, by_architecture, cause_worlds.ARCHITECTURE_WORLDS),
-        ("lineage", models_of_families, by_lineage, cause_worlds.LINEAGE_WORLDS),
-        ("geometry", models, by_geometry, cause_worlds.GEOMETRY_WORLDS),
-        ("size", models, by_size, cause_worlds.SIZE_WORLDS),
-    )
+    "architecture": Trial(models, BY_ARCHITECTURE, worlds=cause_worlds.ARCHITECTURE_WORLDS),
+    "lineage": Trial(models_of_families, BY_LINEAGE, worlds=cause_worlds.LINEAGE_WORLDS),
+    "geometry": Trial(models, BY_GEOMETRY, worlds=cause_worlds.GEOMETRY_WORLDS),
+    "size": Trial(models, BY_SIZE, worlds=cause_worlds.SIZE_WORLDS),
 }
 
 
@@ -230,7 +225,7 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
     rows = models(evidence, gain)
     fit = heritage_fit(evidence, gain, Division.UNDIVIDED)
-    found = by_architecture(rows)
+    found = BY_ARCHITECTURE(rows)
     tables, descent = with_descent(
         evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT)
     )
@@ -242,7 +237,7 @@ def architecture(evidence: Evidence, gain: Case) -> Result:
             **descent,
             "uncorrected": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
             "tests": block_f(rows, "outcome", AGAINST_ARCHITECTURE),
-            "with_labs_of_one": by_architecture(models_of_all_labs(evidence, gain)).headline,
+            "with_labs_of_one": BY_ARCHITECTURE(models_of_all_labs(evidence, gain)).headline,
             "rivals": rivals_of_lab(rows.join(inherited(evidence, rows["model_id"]))),
         },
     )
@@ -259,7 +254,7 @@ CLAIM.curve(
         across_labs(*curves.SHAPE_AND_SIZE),
         words="residuals given shape and size, as coded, among the models of all labs",
     ),
-    test=partial(compared, blocks=ANY_CODING, pair=("heritage", "architecture")),
+    test=declare_shares(ANY_CODING, ("heritage", "architecture")),
 )
 
 
@@ -275,7 +270,7 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
     rows = models(evidence, gain)
     fit = heritage_fit(evidence, gain, Division.DIVIDED)
-    found = by_geometry(rows)
+    found = BY_GEOMETRY(rows)
     tables, descent = with_descent(
         evidence, gain, Division.DIVIDED, tables_of(fit, ("orders", "commonality"))
     )
@@ -315,7 +310,7 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
 def size(evidence: Evidence, gain: Case) -> Result:
     """Has size almost nothing to do with it, however it is counted?"""
     rows = models(evidence, gain)
-    found = by_size(rows)
+    found = BY_SIZE(rows)
     blocks = [BLOCKS | {"scale": (column,)} for column in WEIGHT_COUNTS.values()]
     tables, descent = with_descent(evidence, gain, Division.DIVIDED, {})
     return replace(
@@ -342,7 +337,7 @@ def lineage(evidence: Evidence, gain: Case) -> Result:
     """Exploratory: do lab and family together explain more than shape and size together?"""
     rows = models_of_families(evidence, gain)
     fit = heritage_fit(evidence, gain, Division.UNDIVIDED)
-    found = by_lineage(rows)
+    found = BY_LINEAGE(rows)
     nested = {"lab": HERITAGE, "family": ("family",), "architecture": SPAN}
     families = rows.groupby("heritage")["family"].nunique()
     return replace(

@@ -8,32 +8,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    Case,
-    Claim,
-    Estimate,
-    Evidence,
-    Inference,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Case, Claim, Evidence, Inference, Result, Test, Trial, Views
+from thermostats.claims.common_tests import FISHER_95, name_correlation
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
-from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import (
     Correlation,
     correlation,
     weakest_that_decides,
 )
-from thermostats.modelling.classical.many import Many, correlations, correlations_of, counted
+from thermostats.modelling.classical.many import Many, by_group, correlations, counted
+from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import ratio_of_norms
 from thermostats.studies.delia2026.stated_facts import (
     H4_V2,
-    finite,
     gains,
     known_gains,
     penultimate_features,
@@ -84,27 +75,43 @@ def ranks(rows: pd.DataFrame, column: str = "ratio") -> Correlation:
     return correlation(np.log(rows[column]), rows["gain"], method="spearman", seed=SEED)
 
 
-def ranked(rows: pd.DataFrame) -> Result:
+def rank_models(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
     """Rank correlation of ratio and gain; raises TooFew where no order of so few models could
     decide."""
-    r = ranks(FEW.of(rows))
-    found = Estimate(
-        r.estimate, finite(r.lower), finite(r.upper), f"95% {r.interval}", r.p_permutation
-    )
-    return Result.of(rows, {R.name: found})
+    FEW.of(rows)
+    return {
+        R.name: correlations(np.log(rows["ratio"]), outcomes["gain"], method="spearman", **finely)
+    }
 
 
-def ranked_recipes(rows: pd.DataFrame) -> Result:
-    """The correlation of ratio and gain over the means of recipes."""
-    means = rows.groupby("heritage", as_index=False).agg(
-        ratio=("ratio", "mean"), gain=("gain", "mean")
-    )
-    return replace(ranked(means.assign(model_id=means["heritage"])), n_models=len(rows))
+def rank_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
+    """The same over the means of recipes."""
+    recipes = average_recipes(rows)
+    return rank_models(recipes, {"gain": by_group(outcomes["gain"], rows["heritage"])}, **finely)
 
 
-def against_gain(
-    rows: pd.DataFrame, how: str, test: Callable[[pd.DataFrame], Result] = ranked
-) -> Result:
+def average_recipes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Mean ratio of every recipe, each a model by itself."""
+    means = rows.groupby("heritage", as_index=False, sort=False)["ratio"].mean()
+    return means.assign(model_id=means["heritage"])
+
+
+def describe_ranks(_: pd.DataFrame, result: Result) -> Result:
+    """What the interval is."""
+    return name_correlation(R.name, result)
+
+
+def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
+    """All models count, and recipes are their groups."""
+    return replace(describe_ranks(rows, result), n_models=len(rows))
+
+
+FINELY = {"seed": SEED, "resamples": FINE}
+RANKS = Test(rank_models, ("gain",), FISHER_95, "p-value", describe_ranks, FINELY)
+OF_RECIPES = Test(rank_recipes, ("gain",), FISHER_95, "p-value", describe_recipes, FINELY)
+
+
+def against_gain(rows: pd.DataFrame, how: str, test: Test = RANKS) -> Result:
     """Ratio against gain over some models; without an estimate where these are too few for any
     order to decide."""
     sides = {
@@ -124,34 +131,16 @@ def against_gain(
     return replace(found, table=None, words=words)
 
 
-def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`ranked_recipes` of many studies."""
-    codes, names = pd.factorize(rows["heritage"])
-    if len(names) < FEWEST:
-        raise UsageError("too few recipes", got=len(names), allowed=f"{FEWEST} or more")
-    weights = (codes[:, None] == np.arange(len(names))) / np.bincount(codes)
-    ratio = rows["ratio"].to_numpy(np.float64) @ weights
-    return {R.name: correlations(np.log(ratio), outcomes["gain"] @ weights, method="spearman")}
-
-
-AT_ONCE = correlations_of(R.name, "log_ratio", "gain", least=FEWEST, method="spearman")
-
-
 def tried(
-    rows: Callable[..., pd.DataFrame],
-    test: Callable[[pd.DataFrame], Result] = ranked,
-    larger: str = "",
+    rows: Callable[..., pd.DataFrame], test: Test = RANKS, larger: str = ""
 ) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe; `larger`
     as of a trial."""
-    worlds = worlds_of_line("gain", "log_ratio", WEAK)
-    many = AT_ONCE if test is ranked else recipes_at_once
     trial = Trial(
         lambda e, *over: rows(e, *over).assign(log_ratio=lambda own: np.log(own["ratio"])),
         test,
-        worlds=worlds,
+        worlds=worlds_of_line("gain", "log_ratio", WEAK),
         larger=larger,
-        many=many,
     )
     return {"primary": NEGATIVE, "trial": trial}
 
@@ -260,20 +249,32 @@ def all_models(evidence: Evidence) -> Result:
     )
 
 
-def labs_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`of_labs` of many studies."""
+def compare_labs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Pairs of models of the two labs, and their geometric means."""
     focal = rows["focal"].to_numpy(bool)
     logs = outcomes["log_norm"]
     first = logs[:, focal]
     second = logs[:, ~focal]
     apart = (first[:, :, None] - second[:, None, :]).reshape(len(logs), -1).T
-    ratio = np.exp(first.mean(axis=1) - second.mean(axis=1))
+    ratio = np.full(len(logs), np.nan)
+    if len(apart):
+        ratio = np.exp(first.mean(axis=1) - second.mean(axis=1))
     return {
         MEANS.name: counted(ratio),
         "pairs": [{FOLD.name: counted(np.exp(each))} for each in apart],
     }
 
 
+def describe_labs(rows: pd.DataFrame, result: Result) -> Result:
+    """Models of both labs."""
+    pairs = result.rows["pairs"].reindex(columns=[FOLD.name])
+    right = {f"model of {lab} with the right W_V": rows[rows["heritage"] == lab] for lab in LABS}
+    return replace(
+        result, rows={"pairs": pairs, **right}, n_groups=len(LABS), words={"pairs": pairs}
+    )
+
+
+OF_LABS = Test(compare_labs, ("log_norm",), describe=describe_labs)
 LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="")
 
 
@@ -283,13 +284,10 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
     needs=AtLeast(rows={f"model of {lab} with the right W_V": 2 for lab in LABS}),
     trial=Trial(
         lambda e: right_norms(norms_and_gains(e) if e.name == PUBLISHED else sound(e)),
-        lambda rows: of_labs(
-            rows.assign(W_V=np.exp(rows["log_norm"]), heritage=np.where(rows["focal"], *LABS))
-        ),
+        OF_LABS,
         "",
         LABS_APART,
         "",
-        labs_at_once,
     ),
     views=Views(models=4, groups=2, including=LABS, sets=OTHERS),
 )
@@ -297,9 +295,13 @@ def labs(evidence: Evidence) -> Result:
     """‖W_V‖₂ of one lab over that of the other, model by model."""
     rows = norms_and_gains(evidence)
     counts = rows[rows["right_matrix"]].groupby("heritage").size().reindex(list(LABS), fill_value=0)
-    return of_labs(rows).adding(
-        audit=value_norm_audit(evidence, rows), words={"counts": counts.to_dict()}
-    )
+    means = [rows.loc[rows["heritage"] == lab, "W_V"].mean() for lab in LABS]
+    words = {
+        "counts": counts.to_dict(),
+        "fold": means[0] / means[1],
+        "wrong": list(rows.loc[~rows["right_matrix"], "model_id"]),
+    }
+    return OF_LABS(right_norms(rows)).adding(audit=value_norm_audit(evidence, rows), words=words)
 
 
 def right_norms(rows: pd.DataFrame) -> pd.DataFrame:
@@ -307,28 +309,6 @@ def right_norms(rows: pd.DataFrame) -> pd.DataFrame:
     own = rows[rows["right_matrix"] & rows["heritage"].isin(LABS)]
     return own.assign(log_norm=np.log(own["W_V"]), focal=own["heritage"] == LABS[0]).reset_index(
         drop=True
-    )
-
-
-def of_labs(rows: pd.DataFrame) -> Result:
-    """Pairs of models of the two labs whose published matrix is W_V."""
-    right = {lab: rows[rows["right_matrix"] & (rows["heritage"] == lab)] for lab in LABS}
-    first, second = (right[lab]["W_V"].to_numpy() for lab in LABS)
-    pairs = pd.DataFrame({"ratio": (first[:, None] / second[None, :]).ravel()})
-    means = [rows.loc[rows["heritage"] == lab, "W_V"].mean() for lab in LABS]
-    both = len(first) and len(second)
-    ratio = float(np.exp(np.log(first).mean() - np.log(second).mean())) if both else None
-    return Result(
-        quantities={MEANS.name: Estimate(ratio)},
-        rows={"pairs": pairs}
-        | {f"model of {lab} with the right W_V": own for lab, own in right.items()},
-        n_models=len(first) + len(second),
-        n_groups=len(LABS),
-        words={
-            "pairs": pairs,
-            "fold": means[0] / means[1],
-            "wrong": list(rows.loc[~rows["right_matrix"], "model_id"]),
-        },
     )
 
 
@@ -372,7 +352,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         "learned",
     ]
     draw = partial(ratio_of_norms, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
-    found = against_gain(own, how, ranked_recipes)
+    found = against_gain(own, how, OF_RECIPES)
     return found.adding(
         words=words, table=rows[columns], draw=draw, inference=Inference(fit, tables=TABLES)
     )
@@ -392,9 +372,7 @@ for asked, column, how in (
     ("ratio.trained", "ratio", "right W_V"),
     ("ratio.trained_published_slicing", "ratio_cut", "W_V by the published slicing"),
 ):
-    declare = CLAIM.finding(
-        asked, **TRAINED, **tried(partial(taken, column=column), ranked_recipes)
-    )
+    declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), OF_RECIPES))
     declare(partial(of_recipes, column=column, how=how))
 
 
@@ -430,7 +408,7 @@ def unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     )
 
 
-AT_END = {"evidence": NURSERY, "needs": ENOUGH, **tried(unmoved_trained, ranked_recipes, "recipe")}
+AT_END = {"evidence": NURSERY, "needs": ENOUGH, **tried(unmoved_trained, OF_RECIPES, "recipe")}
 OF_OTHERS = {
     "evidence": POOLED,
     "needs": FEW,
@@ -450,7 +428,7 @@ def unmoved_number(evidence: Evidence, quantity: Case) -> Result:
 def unmoved_number_trained(evidence: Evidence, quantity: Case) -> Result:
     """The same of models trained here."""
     rows = unmoved_trained(evidence, quantity)
-    return against_gain(rows, quantity.words, ranked_recipes).adding(
+    return against_gain(rows, quantity.words, OF_RECIPES).adding(
         words={"whose": "models trained here"}
     )
 

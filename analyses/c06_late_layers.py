@@ -1,6 +1,7 @@
 """C06: late layers of EleutherAI models exceed the others 300-fold in squared W_V norm."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,10 +9,11 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Test, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.many import Many, counted, exponential
+from thermostats.modelling.classical.many import Many, by_group, counted, exponential
+from thermostats.modelling.columns import numbers
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026.curves import squared_norms
 from thermostats.studies.delia2026.stated_facts import stated
@@ -50,31 +52,28 @@ def late_norms(evidence: Evidence) -> pd.DataFrame:
     return own.assign(log_late=np.log(own["late"].astype(float)), focal=own["heritage"] == FOCAL)
 
 
-def of_pairs(rows: pd.DataFrame) -> Result:
-    """Pairs of a model of the lab and another."""
-    both = {"pairs": pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])}
-    means = rows.groupby("focal")["log_late"].mean()
-    ratio = float(np.exp(means[True] - means[False])) if len(means) > 1 else None
-    return Result.of(rows, {MEANS.name: Estimate(ratio)}, rows=both)
-
-
-def pairs_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`of_pairs` of many studies."""
+def compare_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Pairs of a model of the lab and another, and the geometric means of both."""
     places = rows.assign(late=1.0, place=np.arange(len(rows)))
     focal = rows["focal"].to_numpy(bool)
-    both = pairs(places, "late", rows["focal"])
+    both = pairs(places, "late", rows["focal"].astype(bool))
     logs = outcomes["log_late"]
-    apart = (
-        logs[:, at] - logs[:, other]
-        for at, other in zip(both["place"], both["place_other"], strict=True)
-    )
-    means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
-    return {
-        MEANS.name: counted(means),
-        "pairs": [{RATIO.name: counted(np.exp(each))} for each in apart],
-    }
+    numbers(logs[0], "log_late", least=0)
+    means = np.full(len(logs), np.nan)
+    if focal.any() and not focal.all():
+        means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
+    apart = np.exp(logs[:, both["place"]] - logs[:, both["place_other"]])
+    return {MEANS.name: counted(means), "pairs": [{RATIO.name: counted(each)} for each in apart.T]}
 
 
+def describe_pairs(rows: pd.DataFrame, result: Result) -> Result:
+    """Who the pairs are."""
+    both = pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])
+    found = result.rows["pairs"].reindex(columns=[RATIO.name])
+    return replace(result, rows={"pairs": both.assign(ratio=found[RATIO.name].to_numpy())})
+
+
+PAIRED = Test(compare_pairs, ("log_late",), describe=describe_pairs)
 LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="")
 
 
@@ -83,7 +82,7 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
     primary=PAIRS,
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
-    trial=Trial(late_norms, of_pairs, "", LABS_APART, "", pairs_at_once),
+    trial=Trial(late_norms, PAIRED, "", LABS_APART, ""),
 )
 def late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
@@ -91,7 +90,7 @@ def late_labs(evidence: Evidence) -> Result:
     means = squared_means(evidence)
     late = late_means(by_layer)
     others = means[means["heritage"] != FOCAL]
-    found = of_pairs(late_norms(evidence))
+    found = PAIRED(late_norms(evidence))
     both = found.rows["pairs"]
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
     against = others.assign(ratio=top["late"] / others["squared"])
@@ -126,41 +125,43 @@ study."""
 ENOUGH = AtLeast(models=24, groups=8)
 
 
-def by_recipe(rows: pd.DataFrame) -> Result:
+def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t
     intervals."""
-    means = rows.groupby("heritage")["log_late"].mean()
-    found = []
-    for name, own in rows.groupby("heritage")["log_late"]:
-        t = stats.ttest_ind(own, means.drop(name), equal_var=False)
+    logs = outcomes["log_late"]
+    numbers(logs[0], "log_late", least=0)
+    codes = pd.factorize(rows["heritage"], sort=True)[0]
+    means = by_group(logs, codes)
+    recipes = []
+    for code in range(means.shape[1]):
+        others = np.delete(means, code, axis=1)
+        t = stats.ttest_ind(logs[:, codes == code], others, axis=1, equal_var=False)
         low, high = t.confidence_interval(LEVEL)
-        ratio = own.mean() - means.drop(name).mean()
-        found.append((name, *np.exp([ratio, low, high])))
-    recipes = pd.DataFrame(found, columns=["heritage", "ratio", "ratio_lower", "ratio_upper"])
-    top = recipes.loc[recipes["ratio"].idxmax()]
-    value, low, high = (float(top[name]) for name in recipes.columns[1:])
-    largest = Estimate(value, low, high, "95% Welch t interval of the log")
-    return Result.of(
-        rows, {"largest ratio": largest}, rows={"recipes": recipes}, words={"top": top["heritage"]}
+        recipes.append(
+            {
+                RATIO.name: exponential(
+                    Many(means[:, code] - others.mean(axis=1), low, high, t.pvalue)
+                )
+            }
+        )
+    return {"recipes": recipes}
+
+
+def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
+    """The recipe that exceeds the others most heads the finding."""
+    ends = [RATIO.name, f"{RATIO.name}_lower", f"{RATIO.name}_upper"]
+    recipes = result.rows["recipes"].reindex(columns=ends)
+    recipes.insert(0, "heritage", sorted(set(rows["heritage"])))
+    top = recipes.loc[recipes[RATIO.name].idxmax()]
+    ratio, lower, upper = (float(top[end]) for end in ends)
+    largest = Estimate(ratio, lower, upper, "95% Welch t interval of the log")
+    words = {"top": top["heritage"]}
+    return replace(
+        result, quantities={"largest ratio": largest}, rows={"recipes": recipes}, words=words
     )
 
 
-def recipes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_recipe` of many studies."""
-    codes, names = pd.factorize(rows["heritage"], sort=True)
-    means = outcomes["log_late"] @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes))
-    recipes = []
-    for code in range(len(names)):
-        t = stats.ttest_ind(
-            outcomes["log_late"][:, codes == code],
-            np.delete(means, code, 1),
-            axis=1,
-            equal_var=False,
-        )
-        low, high = t.confidence_interval(LEVEL)
-        ratio = means[:, code] - np.delete(means, code, axis=1).mean(axis=1)
-        recipes.append({RATIO.name: exponential(Many(ratio, low, high, t.pvalue))})
-    return {"recipes": recipes}
+OF_RECIPES = Test(compare_recipes, ("log_late",), describe=describe_recipes)
 
 
 def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
@@ -187,7 +188,7 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         "learned": learned.max(),
         "pair": both["ratio"].max(),
     }
-    return by_recipe(models).adding(table=shown, draw=draw, words=words)
+    return OF_RECIPES(models).adding(table=shown, draw=draw, words=words)
 
 
 WORLDS = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart")
@@ -196,7 +197,7 @@ for asked, column, how in (
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
     trial = Trial(
-        partial(trained_rows, column=column), by_recipe, "", WORLDS, "", recipes_at_once
+        partial(trained_rows, column=column), OF_RECIPES, "", WORLDS, ""
     )  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(of_recipes, column=column, how=how))

@@ -7,11 +7,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import Claim, Evidence, Inference, Result, Test, Trial, Views
 from thermostats.claims.rule import Decide, Each, Gate, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.counts import pairs_above, separation
-from thermostats.modelling.classical.many import counted, separations
+from thermostats.modelling.classical.counts import pairs_above
+from thermostats.modelling.classical.many import (
+    ROUNDING,
+    counted,
+    distances_by_chance,
+    separations,
+    sided_groups,
+)
+from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.curves import traces_by_file
 from thermostats.studies.delia2026.stated_facts import H4_V2
@@ -48,29 +55,52 @@ LARGER = Posterior("expanders have the larger log trace", draws=V("slope on expa
 CLAIM = Claim.read(__file__)
 
 
-def by_files(rows: pd.DataFrame) -> Result:
+def separate_kinds(
+    rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any
+) -> dict[str, Any]:
     """Pairs of an expander and a dampener of one file."""
-    found = separation(
-        rows["log_trace"], rows["expander"], rows["source"].map(FILES).fillna(rows["source"])
+    share, files = separations(
+        outcomes["log_trace"], rows["expander"].to_numpy(bool), name_files(rows), **finely
     )
-    files = found.groups.rename(columns={"share": SHARE.name, "straddling": AROUND.name})
-    words = {
-        "files": files.to_dict("records"),
-        "around": files[AROUND.name].any(),
-        "smallest": found.smallest_p,
-    }
-    share = Estimate(found.share, p=found.p)
-    return Result.of(rows, {SHARE.name: share}, rows={"files": files}, words=words, table=None)
-
-
-def by_files_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_files` of many studies."""
-    file = rows["source"].map(FILES).fillna(rows["source"])
-    share, files = separations(outcomes["log_trace"], rows["expander"].to_numpy(bool), file)
     each = [
         {SHARE.name: counted(of_file), AROUND.name: counted(around)} for of_file, around in files
     ]
     return {SHARE.name: share, "files": each}
+
+
+def name_files(rows: pd.DataFrame) -> pd.Series:
+    """The file of every row in words."""
+    return rows["source"].map(FILES).fillna(rows["source"])
+
+
+def describe_files(rows: pd.DataFrame, result: Result) -> Result:
+    """Files with both kinds, how many models and pairs each has, and the least p that these traces
+    can give."""
+    file = name_files(rows).to_numpy()
+    member = rows["expander"].to_numpy(bool)
+    groups = sided_groups(member, file)
+    sizes = [
+        (file[ours[0]], ours.size + others.size, ours.size * others.size) for ours, others in groups
+    ]
+    files = pd.DataFrame(sizes, columns=["group", "n", "pairs"]).join(result.rows["files"])
+    files.insert(3, "above", files["pairs"] * files[SHARE.name])
+    chance = distances_by_chance(rows[["log_trace"]].to_numpy(np.float64).T, groups, FINE)
+    smallest = float((chance >= chance[-1] - ROUNDING).mean())
+    words = {
+        "files": files.to_dict("records"),
+        "around": files[AROUND.name].any(),
+        "smallest": smallest,
+    }
+    return result.adding(rows={"files": files}, words=words)
+
+
+KINDS = Test(
+    separate_kinds,
+    ("log_trace",),
+    p_kind="p-value",
+    describe=describe_files,
+    finely={"resamples": FINE},
+)
 
 
 def as_said(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
@@ -87,7 +117,7 @@ def of_variant(evidence: Evidence, behaviour: str, variant: str) -> pd.DataFrame
 
 def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Result:
     """Pairs of an expander and a dampener, with how behaviour and trace were taken in words."""
-    return by_files(as_said(rows, behaviour, variant)).adding(words={"how": how, "alpha": ALPHA})
+    return KINDS(as_said(rows, behaviour, variant)).adding(words={"how": how, "alpha": ALPHA})
 
 
 def tried(behaviour: str, variant: str) -> dict[str, Any]:
@@ -95,7 +125,7 @@ def tried(behaviour: str, variant: str) -> dict[str, Any]:
     one model."""
     worlds = worlds_of_shift("log_trace", np.log(FOLD), ALIKE, "expander")
     own = partial(of_variant, behaviour=behaviour, variant=variant)
-    trial = Trial(own, by_files, "model_id", worlds, larger="", many=by_files_at_once)
+    trial = Trial(own, KINDS, "model_id", worlds, larger="")
     return {"primary": SEPARATES, "trial": trial}
 
 

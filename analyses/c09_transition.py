@@ -6,23 +6,23 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.claim import (
     POOLED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Inference,
     Result,
+    Test,
     Trial,
     Views,
 )
 from thermostats.claims.rule import Above, AtLeast, Posterior, V
 from thermostats.claims.worlds import worlds_of_shift
-from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import paired_difference
+from thermostats.modelling.classical.association import permuted_signs
 from thermostats.modelling.classical.many import Many, by_group, means
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
@@ -77,20 +77,39 @@ def predicted(evidence: Evidence) -> pd.DataFrame:
     ].reset_index(drop=True)
 
 
-def nearer(rows: pd.DataFrame, name: str = GAINED) -> Result:
-    """Mean of the column `gained`, points of depth, with its sign-flip p-value."""
-    found = paired_difference(rows["gained"], 0 * rows["gained"], log=False, seed=SEED)
-    estimate = Estimate.of(found, f"95% {found.interval}, points of depth", found.p_permutation)
-    return Result.of(rows, {name: estimate}, table=None, words={"permutation": found.permutation})
-
-
-def nearer_at_once(
+def average_gained(
     rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str = GAINED
 ) -> dict[str, Many]:
-    """`nearer` of many studies, without the p of sign flips."""
-    if len(rows) < FEWEST:
-        raise UsageError("too few models", got=len(rows), allowed=f"{FEWEST} or more")
-    return {name: means(outcomes["gained"])}
+    """Mean of the column `gained`, points of depth."""
+    return {name: means(outcomes["gained"], least=FEWEST)}
+
+
+def average_groups(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The same over means of recipes or labs."""
+    return average_gained(rows, {"gained": by_group(outcomes["gained"], rows["heritage"])})
+
+
+def describe_gained(rows: pd.DataFrame, result: Result) -> Result:
+    """With the p of sign flips in the place of the t test's, and how it is counted."""
+    return flip_signs(rows["gained"].to_numpy(np.float64), result)
+
+
+def describe_groups(rows: pd.DataFrame, result: Result) -> Result:
+    """The same of means of recipes or labs."""
+    return flip_signs(rows.groupby("heritage")["gained"].mean().to_numpy(np.float64), result)
+
+
+def flip_signs(gained: np.ndarray, result: Result) -> Result:
+    """A result of one mean with its p by flips of signs."""
+    p, counted, _ = permuted_signs(gained, seed=SEED)
+    [(name, mean)] = result.quantities.items()
+    return result.adding(quantities={name: replace(mean, p=p)}, words={"permutation": counted})
+
+
+INTERVAL = "95% t confidence interval, points of depth"
+NEARER_THAN_HALF = Test(average_gained, ("gained",), INTERVAL, "p-value", describe_gained)
+NEARER_THAN_OTHERS = replace(NEARER_THAN_HALF, many=partial(average_gained, name=OVER_LABS))
+NEARER_IN_GROUPS = replace(NEARER_THAN_HALF, many=average_groups, describe=describe_groups)
 
 
 def gained_by(rows: pd.DataFrame, other: str, formula: str = "error_formula") -> pd.DataFrame:
@@ -114,7 +133,7 @@ def compared(rows: pd.DataFrame) -> Result:
         "relative": relative if isfinite(relative[0]) else [],
         "fraction": layers.error_of_fraction(rows),
     }
-    return nearer(gained_by(rows, "error_half")).adding(words=words)
+    return NEARER_THAN_HALF(gained_by(rows, "error_half")).adding(words=words)
 
 
 def within_scope(rows: pd.DataFrame) -> dict[str, Any]:
@@ -152,7 +171,7 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, column="n_layers")
-TRIAL = Trial(by_definition, nearer, worlds=WORLDS, larger="", many=nearer_at_once)
+TRIAL = Trial(by_definition, NEARER_THAN_HALF, worlds=WORLDS, larger="")
 FOUND, OF_FILES = (
     [one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False)
 )
@@ -203,22 +222,11 @@ def rows_without_own_lab(evidence: Evidence) -> pd.DataFrame:
     return gained_by(models.assign(**errors), RULES[0], RULES[1])
 
 
-def over_labs(rows: pd.DataFrame) -> Result:
-    """Mean of the column `gained`, by the name that it has across labs."""
-    return nearer(rows, OVER_LABS)
-
-
 @CLAIM.finding(
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(
-        rows_without_own_lab,
-        over_labs,
-        worlds=WORLDS,
-        larger="",
-        many=partial(nearer_at_once, name=OVER_LABS),
-    ),
+    trial=Trial(rows_without_own_lab, NEARER_THAN_OTHERS, worlds=WORLDS, larger=""),
 )
 def across_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
@@ -229,7 +237,9 @@ def across_labs(evidence: Evidence) -> Result:
         "shape": float(SHAPE.truth(fit.quantities).mean()),
     }
     tables = {name.replace("_", " "): fit.table(name) for name in TABLES}
-    return over_labs(rows).adding(words=words, inference=replace(line(rows), tables=tables))
+    return NEARER_THAN_OTHERS(rows).adding(
+        words=words, inference=replace(line(rows), tables=tables)
+    )
 
 
 LEAST_BLOCKS = 4
@@ -263,27 +273,12 @@ def of_curve(evidence: Evidence) -> pd.DataFrame:
     )
 
 
-def over_groups(rows: pd.DataFrame) -> Result:
-    """Mean over recipes or labs of the column `gained`, points of depth, with its sign-flip
-    p-value."""
-    of_rows = {"groups": rows["heritage"], "log": False, "seed": SEED}
-    found = paired_difference(rows["gained"], 0 * rows["gained"], **of_rows)
-    estimate = Estimate.of(found, f"95% {found.interval}, points of depth", found.p_permutation)
-    return Result.of(rows, {GAINED: estimate}, table=None, words={"permutation": found.permutation})
-
-
-def groups_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`over_groups` of many studies, without the p of sign flips."""
-    means_of = by_group(outcomes["gained"], rows["heritage"])
-    return nearer_at_once(rows.drop_duplicates("heritage"), {"gained": means_of})
-
-
 @CLAIM.finding(
     "contraction",
     primary=NEARER,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=Trial(of_curve, over_groups, worlds=WORLDS, larger="recipe", many=groups_at_once),
+    trial=Trial(of_curve, NEARER_IN_GROUPS, worlds=WORLDS, larger="recipe"),
     views=Views(models=4, groups=3, sets=(POOLED,)),
 )
 def contraction(evidence: Evidence) -> Result:
@@ -300,7 +295,7 @@ def contraction(evidence: Evidence) -> Result:
             "half": inside["error_half"].mean(),
         },
     }
-    return over_groups(rows).adding(words={**errors, **words})
+    return NEARER_IN_GROUPS(rows).adding(words={**errors, **words})
 
 
 if __name__ == "__main__":

@@ -10,13 +10,23 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Test,
+    Trial,
+    Views,
+)
+from thermostats.claims.common_tests import correlate_columns
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
-from thermostats.modelling.classical.association import correlation, one_sample, slope
+from thermostats.modelling.classical.association import slope
 from thermostats.modelling.classical.counts import roc_threshold
-from thermostats.modelling.classical.many import Many, correlations_of, counted, means, shares
+from thermostats.modelling.classical.many import Many, counted, means, shares
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import between_and_within_labs, correlation_with
@@ -39,7 +49,8 @@ weak to do so."""
 STEP_SIZE = -0.8
 """Correlation of the log gain with lying above the threshold at which the rule is right in about 17
 of 20 models."""
-SEED = 10
+SEED, FEWEST = 10, 3
+"""Of permutations; and prompts that have an interval."""
 SCALE = 0.25
 """Gains that differ by a factor e^0.25 = 1.3 over one SD of log ρ would be no surprise."""
 LEVELS = {audit.DENSE: 0.95, audit.SPARSE: 1.05}
@@ -87,29 +98,8 @@ def outside(evidence: Evidence) -> pd.DataFrame:
     return rows.assign(low=low, high=high, dense=(rows["rho"] >= (low + high) / 2).astype(float))
 
 
-def by_rule(rows: pd.DataFrame) -> Result:
+def judge_rule(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """How often the rule names the side of 1, at both ends of the published range."""
-    sides = rows.assign(gain=np.exp(rows["log_gain"]))
-    tried = {
-        float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]
-    }
-    found = max(tried.values(), key=lambda one: one.estimate)
-    ends = [
-        (cut, one.estimate, one.lower, one.upper, one.majority, one.p_value)
-        for cut, one in tried.items()
-    ]
-    columns = ["threshold", "accuracy", "accuracy_lower", "accuracy_upper", COMMONER, "p"]
-    return Result(
-        quantities={"accuracy": Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")},
-        rows={ENDS: pd.DataFrame(ends, columns=columns)},
-        n_models=found.n,
-        n_groups=rows["heritage"].nunique(),
-        words={"found": found, "tried": tried},
-    )
-
-
-def rule_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_rule` of many studies."""
     below = outcomes["log_gain"] < 0
     n = len(rows)
     majority = np.maximum(below.sum(axis=1), (~below).sum(axis=1)) / n
@@ -121,9 +111,24 @@ def rule_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, A
     return {ENDS: ends}
 
 
+def describe_rule(rows: pd.DataFrame, result: Result) -> Result:
+    """The better end heads the finding; both are named with their balanced accuracy."""
+    sides = rows.assign(gain=np.exp(rows["log_gain"]))
+    tried = {
+        float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]
+    }
+    found = max(tried.values(), key=lambda one: one.estimate)
+    accuracy = {ACCURACY.name: Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")}
+    ends = result.rows[ENDS].assign(threshold=list(tried))
+    return result.adding(
+        quantities=accuracy, rows={ENDS: ends}, words={"found": found, "tried": tried}
+    )
+
+
+BY_RULE = Test(judge_rule, ("log_gain",), describe=describe_rule)
 VIEWS = Views(models=5)
 STEPS = worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True)
-RULED = Trial(outside, by_rule, worlds=STEPS, many=rule_at_once)
+RULED = Trial(outside, BY_RULE, worlds=STEPS)
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
@@ -149,7 +154,7 @@ def threshold(evidence: Evidence) -> Result:
 
     columns = ["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]
     both = "log_gain ~ n_layers + rho"
-    return by_rule(outside(evidence)).adding(
+    return BY_RULE(outside(evidence)).adding(
         table=every[columns].sort_values("rho"),
         draw=draw,
         inference=Inference(
@@ -171,10 +176,8 @@ def threshold(evidence: Evidence) -> Result:
     )
 
 
-def ranks(rows: pd.DataFrame) -> Result:
-    """Rank correlation of ρ with the gain."""
-    r = correlation(rows["rho"], rows["log_gain"], method="spearman", seed=SEED)
-    return Result.of(rows, {RANK.name: Estimate.of(r, p=r.p_permutation)}, table=None)
+RANKS = correlate_columns(RANK.name, "rho", "log_gain", method="spearman", seed=SEED)
+"""Rank correlation of ρ with the gain."""
 
 
 def association(rows: pd.DataFrame) -> Result:
@@ -189,23 +192,14 @@ def association(rows: pd.DataFrame) -> Result:
     fit = fit_line(
         shown, "log_gain", ["log_rho"], scale=SCALE, se="error", sources=[PYTHIA, HUNT], seed=SEED
     )
-    return ranks(rows).adding(inference=Inference(fit, tables=("rows",)))
+    return RANKS(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
-AT_ONCE = correlations_of(RANK.name, "rho", "log_gain", method="spearman")
+DRIVEN = partial(worlds_of_line, "log_gain", "rho", DRIVES)
 INSIDE = Trial(
-    partial(by_family, inside=True),
-    ranks,
-    "model_id",
-    worlds_of_line("log_gain", "rho", DRIVES, kinds=IN_ONE_LAB, group=""),
-    many=AT_ONCE,
+    partial(by_family, inside=True), RANKS, "model_id", DRIVEN(kinds=IN_ONE_LAB, group="")
 )
-OUTSIDE = Trial(
-    partial(by_family, inside=False),
-    ranks,
-    worlds=worlds_of_line("log_gain", "rho", DRIVES),
-    many=AT_ONCE,
-)
+OUTSIDE = Trial(partial(by_family, inside=False), RANKS, worlds=DRIVEN())
 
 
 @CLAIM.finding(
@@ -223,14 +217,10 @@ def others(evidence: Evidence) -> Result:
     return association(by_family(evidence, False))
 
 
-def within_or_not(rows: pd.DataFrame) -> Result:
-    """Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
-    r = correlation(
-        rows["rho"], rows["outcome"], method="spearman", groups=rows["within"], seed=SEED
-    )
-    return Result.of(rows, {RANK.name: Estimate.of(r, p=r.p_permutation)}, table=None)
-
-
+WITHIN_OR_NOT = correlate_columns(
+    RANK.name, "rho", "outcome", groups="within", method="spearman", seed=SEED
+)
+"""Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
 CLAIM.curve(
     "density.others",
     rows=curves.of_means,
@@ -238,7 +228,7 @@ CLAIM.curve(
     estimate=correlation_with("rho", method="spearman", groups="within"),
     null=between_and_within_labs(lab="lab"),
     above=False,
-    test=within_or_not,
+    test=WITHIN_OR_NOT,
 )
 
 
@@ -248,30 +238,22 @@ def of_the_pair(evidence: Evidence) -> pd.DataFrame:
     return prompts_as_averaged(rows[rows["model_id"].isin(LEVELS)])
 
 
-def by_prompts(rows: pd.DataFrame) -> Result:
-    """Mean gains of the two models with t intervals."""
-    found = [
-        one_sample(rows.loc[rows["model_id"] == model, "gain"], seed=SEED, resamples=1)
-        for model in LEVELS
-    ]
-    dense, sparse = (Estimate(one.estimate, one.lower, one.upper) for one in found)
-    apart = Estimate(found[0].estimate - found[1].estimate)
-    return Result(
-        quantities={"difference": apart, DENSE: dense, SPARSE: sparse}, n_models=2, n_groups=1
-    )
+def average_prompts(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Mean gains of the two models with t intervals, and how far apart they are."""
+    names = rows["model_id"].to_numpy()
+    dense, sparse = (means(outcomes["gain"][:, names == model], least=FEWEST) for model in LEVELS)
+    return {"difference": counted(dense.estimate - sparse.estimate), DENSE: dense, SPARSE: sparse}
 
 
-def levels_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`by_prompts` of many studies."""
-    dense, sparse = (
-        means(outcomes["gain"][:, rows["model_id"].to_numpy() == model]) for model in LEVELS
-    )
-    return {DENSE: dense, SPARSE: sparse}
+def describe_pair(_: pd.DataFrame, result: Result) -> Result:
+    """Two models of one lab."""
+    return replace(result, n_models=2, n_groups=1)
 
 
+BY_PROMPTS = Test(average_prompts, ("gain",), describe=describe_pair)
 AT_1 = dict.fromkeys(LEVELS, 1.0)
 BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
-PAIR = Trial(of_the_pair, by_prompts, "", BY_LEVELS, "prompt", levels_at_once)
+PAIR = Trial(of_the_pair, BY_PROMPTS, "", BY_LEVELS, "prompt")
 
 
 @CLAIM.finding(
@@ -281,7 +263,7 @@ def pair(evidence: Evidence) -> Result:
     """The two models that the study names."""
     rows = models(evidence).set_index("model_id")
     words = {"dense": rows.loc[audit.DENSE], "sparse": rows.loc[audit.SPARSE]}
-    return by_prompts(of_the_pair(evidence)).adding(
+    return BY_PROMPTS(of_the_pair(evidence)).adding(
         audit=audit.density_of_the_pair(evidence), words=words
     )
 

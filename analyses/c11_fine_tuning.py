@@ -17,26 +17,27 @@ from thermostats.claims.claim import (
     Evidence,
     Inference,
     Result,
+    Test,
     Trial,
     Views,
 )
+from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import Always, AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
 from thermostats.formatting import short_name
-from thermostats.modelling.classical.association import one_sample
-from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import by_group, exponential, means, shares_of
+from thermostats.modelling.classical.many import by_group, exponential, means
 from thermostats.modelling.draws import Statement
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritability import BranchChange, change
-from thermostats.modelling.pairs import changes_sides
-from thermostats.modelling.unit_means import fit_pair_means
+from thermostats.modelling.pairs import changes_sides, fit_invariance
 from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
 from thermostats.studies.delia2026.gains_of_claims import follows
 from thermostats.studies.delia2026.stated_facts import TWIN
 
 SEED = 11
+LEAST_CATEGORIES = 3
+"""Categories of prompts over which a pair's ratio has an interval."""
 MOST_FLIPS, NEGLIGIBLE, STATED = 0.10, 0.05, -0.5
 """Share of pairs that flip under "it can", a change that is none, and the one that the claim
 states."""
@@ -66,12 +67,13 @@ def related(evidence: Evidence) -> pd.DataFrame:
     return pairs(evidence)[1]
 
 
-def flips(true: pd.DataFrame) -> Result:
-    """How many pairs flip, with the exact interval of their share."""
-    share = proportion(int(true["flips"].sum()), len(true))
-    n = Estimate(int(true["flips"].sum()))
-    found = {SHARE.name: Estimate.of(share, "Clopper–Pearson exact interval, 95%"), FLIPS.name: n}
-    return Result(quantities=found, n_models=2 * len(true), n_groups=true["heritage"].nunique())
+def count_models(true: pd.DataFrame, result: Result) -> Result:
+    """A result over pairs with two models each."""
+    return replace(result, n_models=2 * len(true))
+
+
+FLIPPED = replace(count_share(SHARE.name, "flips", true=FLIPS.name), describe=count_models)
+"""How many pairs flip, with the exact interval of their share."""
 
 
 def ratios(evidence: Evidence) -> pd.DataFrame:
@@ -81,49 +83,50 @@ def ratios(evidence: Evidence) -> pd.DataFrame:
     return tuned_pairs.log_ratios(evidence, true).assign(pairs=len(table))
 
 
-def changes(rows: pd.DataFrame) -> Result:
-    """The ratio of every pair, over categories of prompts; the largest change heads the finding.
+def change_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """The ratio of every pair, over categories of prompts.
 
     Over prompts "supported" would be false in 28% of studies in which a category's prompts are
     alike.
     """
-    found = []
-    level = 1 - 0.05 / int(rows["pairs"].iloc[0])
-    for model, own in rows.groupby("model_id", sort=False):
-        d = one_sample(own["log_ratio"], groups=own["category"], level=level, seed=SEED)
-        found.append(
-            (model, *(float(np.exp(x)) for x in (d.estimate, d.lower, d.upper)), d.p_value)
-        )
-    true = pd.DataFrame(found, columns=["model_id", "ratio", "ratio_lower", "ratio_upper", "p"])
-    most = true.loc[np.log(true["ratio"]).abs().idxmax()]
-    kind = f"t interval of the log ratio over categories of prompts, {100 * level:.1f}%"
-    known = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], kind, most["p"])
-    return Result(
-        quantities={RATIO.name: known},
-        n_models=2 * len(true),
-        n_groups=rows["heritage"].nunique(),
-        rows={"pairs": true},
-        words={
-            "most": most,
-            "moved": int(((true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)).sum()),
-        },
-    )
-
-
-def changes_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """The ratio of every pair in many studies."""
-    level = 1 - 0.05 / int(rows["pairs"].iloc[0])
+    level = level_of_pairs(rows)
     found = []
     for _, own in rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False):
         logs = by_group(outcomes["log_ratio"][:, own["place"]], own["category"])
-        found.append({RATIO.name: exponential(means(logs, level=level))})
+        found.append({RATIO.name: exponential(means(logs, level=level, least=LEAST_CATEGORIES))})
     return {"pairs": found}
+
+
+def level_of_pairs(rows: pd.DataFrame) -> float:
+    """Level of every pair's interval, Bonferroni over all pairs."""
+    return 1 - 0.05 / int(rows["pairs"].iloc[0])
+
+
+def describe_pairs(rows: pd.DataFrame, result: Result) -> Result:
+    """The result headed by the largest change, pairs by name."""
+    true = result.rows["pairs"].reindex(columns=["ratio", "ratio_lower", "ratio_upper", "p"])
+    true.insert(0, "model_id", list(dict.fromkeys(rows["model_id"])))
+    most = true.loc[np.log(true["ratio"]).abs().idxmax()]
+    level = 100 * level_of_pairs(rows)
+    kind = f"t interval of the log ratio over categories of prompts, {level:.1f}%"
+    known = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], kind, most["p"])
+    moved = (true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)
+    return replace(
+        result,
+        quantities={RATIO.name: known},
+        n_models=2 * len(true),
+        rows={"pairs": true},
+        words={"most": most, "moved": int(moved.sum())},
+    )
+
+
+CHANGES = Test(change_pairs, ("log_ratio",), describe=describe_pairs)
 
 
 @CLAIM.shared
 def fit_related(evidence: Evidence) -> Fit:
     """The fit to the related pairs, of which both findings ask."""
-    return fit_pair_means(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
+    return fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
 
 
 STATEMENTS: Mapping[str, Statement] = {
@@ -153,9 +156,9 @@ def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
 VIEWS = Views(models=2)
 LEAST = AtLeast(models=1)
 ACROSS = worlds_of_share("flips", 0.0, MOST_FLIPS)
-CHANGES = worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
-SIGN = Trial(related, flips, "", ACROSS, "pair", many=shares_of(SHARE.name, "flips", FLIPS.name))
-MAGNITUDE = Trial(ratios, changes, "category", CHANGES, "prompt", changes_at_once)
+LEVELS = worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
+SIGN = Trial(related, FLIPPED, "", ACROSS, "pair")
+MAGNITUDE = Trial(ratios, CHANGES, "category", LEVELS, "prompt")
 
 
 @CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN, views=VIEWS)
@@ -174,7 +177,7 @@ def sign(evidence: Evidence) -> Result:
         slopes(shown, axes, before=before, after=after, label="pair")
         axes.set_ylabel("gain of the last block")
 
-    return flips(true).adding(
+    return FLIPPED(true).adding(
         table=table,
         draw=draw,
         audit=tuned_pairs.counts_audit(evidence, table),
@@ -211,7 +214,7 @@ OF_PENULTIMATE = replace(SIGN, rows=by_penultimate)
 def sign_penultimate(evidence: Evidence) -> Result:
     """The same of pairs that are known by the gain of the block before the last."""
     rows = by_penultimate(evidence)
-    return flips(rows).adding(table=rows, words={"rows": rows.to_dict("records")})
+    return FLIPPED(rows).adding(table=rows, words={"rows": rows.to_dict("records")})
 
 
 @CLAIM.finding(
@@ -225,7 +228,7 @@ def magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
     (table, true), fit = pairs(evidence), fit_related(evidence)
     branches = under_descent(true)
-    return changes(ratios(evidence)).adding(
+    return CHANGES(ratios(evidence)).adding(
         table=table,
         audit=tuned_pairs.gains_audit(evidence, table),
         inference=Inference(

@@ -8,14 +8,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Estimate, Evidence, Inference, Result, Trial, Views
+from thermostats.claims.claim import (
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    OneByOne,
+    Result,
+    Trial,
+    Views,
+)
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import worlds_of_levels
 from thermostats.errors import UsageError
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.many import counted, exponential, means
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.ranking import fit_rank_means
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.specification import between_labs, smallest_step
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy
@@ -146,7 +155,7 @@ def total_of_four(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.shared
 def fit_members(evidence: Evidence) -> Fit:
     """Gains of every measured model of the four families by model and category of prompts."""
-    return fit_rank_means(
+    return fit_benchmark(
         hierarchy.members(last_gains(evidence)), "last_gain", order=ORDER, seed=SEED
     )
 
@@ -167,15 +176,15 @@ def in_order_together(
 
 
 VIEWS = Views(models=4, groups=4)
-TRIED = partial(Trial, test=in_order, unit="category", worlds=WORLDS)
-FOUR = partial(TRIED, many=steps_at_once)
+TRIED = partial(Trial, unit="category", worlds=WORLDS)
+FOUR = partial(TRIED, test=OneByOne(in_order, steps_at_once))
 
 
 @CLAIM.finding(
     "families",
     primary=Always(REVERSED, RISES & (BASES >= LEAST_BASES)),
     robustness=OF_FAMILIES,
-    trial=TRIED(members, many=members_at_once),
+    trial=TRIED(members, OneByOne(in_order, members_at_once)),
     views=VIEWS,
 )
 def families(evidence: Evidence) -> Result:

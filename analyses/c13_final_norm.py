@@ -1,6 +1,8 @@
 """C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75% to 100%."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,14 +16,17 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
+    OneByOne,
     Result,
+    Test,
     Trial,
     Views,
 )
+from thermostats.claims.common_tests import EXACT_95, count_rows
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import classification_accuracy, proportion
-from thermostats.modelling.classical.many import shares_of
+from thermostats.modelling.classical.many import Many
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, log_axis, reference, scatter_labelled
 from thermostats.studies.delia2026 import stated_facts as audit
@@ -37,6 +42,7 @@ from thermostats.tables.labels import having
 from thermostats.tables.model_rows import gain_by_prompt, model_rows
 
 SEED = 13
+CHANGING = "share that changes sides"
 THRESHOLD = 0.2
 ALPHA = 0.05
 MISJUDGED = 0.2
@@ -141,7 +147,7 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
 
 WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
-RIGHT = partial(Trial, test=mcnemar, worlds=WORLDS)
+RIGHT = partial(Trial, test=OneByOne(mcnemar), worlds=WORLDS)
 
 
 @CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(of_the_hunt))
@@ -175,26 +181,25 @@ def known_both_ways(evidence: Evidence) -> pd.DataFrame:
     ).reset_index(drop=True)
 
 
-def changed(known: pd.DataFrame) -> Result:
+def count_changed(known: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Share of models that change sides."""
-    n = int(known["changes_sides"].sum())
-    share = Estimate(None, 0.0, 1.0)
-    if len(known):
-        share = Estimate.of(proportion(n, len(known)), "Clopper–Pearson exact interval, 95%")
-    return Result.of(known, {"share that changes sides": share}, words={"changed": n})
+    return count_rows(outcomes["changes_sides"], CHANGING)
 
 
-SIGN = Trial(
-    known_both_ways,
-    changed,
-    worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED),
-    many=shares_of("share that changes sides", "changes_sides"),
-)
+def describe_changed(known: pd.DataFrame, result: Result) -> Result:
+    """With how many they are; where there is no model the whole range is no interval."""
+    if known.empty:
+        result = result.name_intervals({CHANGING: ""})
+    return result.adding(table=known, words={"changed": int(known["changes_sides"].sum())})
+
+
+CHANGED = Test(count_changed, ("changes_sides",), EXACT_95, describe=describe_changed)
+SIGN = Trial(known_both_ways, CHANGED, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
 
 
 @CLAIM.finding(
     "sign",
-    primary=Above("share that changes sides", MISJUDGED),
+    primary=Above(CHANGING, MISJUDGED),
     needs=AtLeast(models=LEAST),
     trial=SIGN,
     views=Views(models=LEAST, reads=("layers.gain_block", "summaries.normed_gain")),
@@ -216,7 +221,7 @@ def sign(evidence: Evidence) -> Result:
     apart = np.abs(np.log(table["normed_gain"] / table["penultimate_gain"]))
     factor = float(np.exp(np.median(apart)))
     words = {"mixed": int(table["changes_sides"].sum()), "shown": len(table), "factor": factor}
-    return changed(known_both_ways(evidence)).adding(draw=draw, words=words)
+    return CHANGED(known_both_ways(evidence)).adding(draw=draw, words=words)
 
 
 if __name__ == "__main__":

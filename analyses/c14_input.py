@@ -14,20 +14,21 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
+    OneByOne,
     Result,
     Trial,
     Views,
 )
+from thermostats.claims.common_tests import count_share
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import bca
-from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import Many, by_group, resampled_means, shares_of
+from thermostats.modelling.classical.many import Many, by_group, resampled_means
 from thermostats.modelling.classical.mixed import shares_of_rows, variance_components
 from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
-from thermostats.modelling.ranking import fit_rank_means
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as audit
@@ -136,11 +137,8 @@ def both_sides(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(crosses=table[["above", "below"]].min(axis=1) > ACCIDENTS)
 
 
-def crossing(models: pd.DataFrame) -> Result:
-    """How many models have prompts on both sides of 1."""
-    n = int(models["crosses"].sum())
-    share = Estimate.of(proportion(n, len(models)), "Clopper–Pearson exact interval, 95%")
-    return Result.of(models, {CROSSING: share, CROSSES: Estimate(n)})
+CROSSED = count_share(CROSSING, "crosses", true=CROSSES)
+"""How many models have prompts on both sides of 1."""
 
 
 def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None) -> Result:
@@ -172,7 +170,7 @@ def shares_of_models(rows: pd.DataFrame) -> Inference:
     """The model of gains by models and categories of prompts, and its statement about the models'
     share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_rank_means(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
+    fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return Inference(fit, tables=("shares", "ranks"), statements=statements)
@@ -225,8 +223,8 @@ def parts_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
 SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
 PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
 EVERY = worlds_of_share("crosses", 0.0, NONE)
-OF_SIDES = partial(Trial, test=sides, worlds=SIDES, many=sides_at_once)
-OF_PARTS = partial(Trial, test=parts, worlds=PARTS, many=parts_at_once)
+OF_SIDES = partial(Trial, test=OneByOne(sides, sides_at_once), worlds=SIDES)
+OF_PARTS = partial(Trial, test=OneByOne(parts, parts_at_once), worlds=PARTS)
 FAMILY = OF_SIDES(of_the_family, unit="model_id")
 SIDED = OF_SIDES(published)
 SIDED_HERE = OF_SIDES(measured)
@@ -238,19 +236,17 @@ HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 
 
 def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
-    """`crossing` with its figure."""
-    result = crossing(both_sides(rows))
-    draw = drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT)
-    models = result.table
-    assert models is not None  # noqa: S101
-    return result.adding(
-        draw=draw, words={**which, "crossing": list(models.loc[models["crosses"], "model_id"])}
+    """Models with prompts on both sides of 1, with a figure."""
+    models = both_sides(rows)
+    crossing = list(models.loc[models["crosses"], "model_id"])
+    return CROSSED(models).adding(
+        table=models,
+        draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
+        words={**which, "crossing": crossing},
     )
 
 
-OF_EVERY = partial(
-    Trial, test=crossing, unit="", worlds=EVERY, many=shares_of(CROSSING, "crosses", CROSSES)
-)
+OF_EVERY = partial(Trial, test=CROSSED, unit="", worlds=EVERY)
 OF_FAMILY = OF_EVERY(lambda evidence: both_sides(of_the_family(evidence)))
 OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
 

@@ -1,14 +1,17 @@
 """C15: anisotropy over depth has five phases, not three."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Inference, Result, Trial
+from thermostats.claims.claim import POOLED, Claim, Evidence, Inference, Result, Test, Trial
+from thermostats.claims.common_tests import EXACT_95, count_rows
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import LEAST_POINTS, phases, proportion
-from thermostats.modelling.classical.many import shares_of
+from thermostats.modelling.classical.counts import LEAST_POINTS, phases
+from thermostats.modelling.classical.many import Many
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.nursery.study_rows import at_the_end
@@ -56,14 +59,17 @@ def preferences(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def shares(decided: pd.DataFrame) -> Result:
+def count_five(_: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The share of models that prefer five among those that prefer either."""
-    n = len(decided)
-    share = Estimate(None, 0.0, 1.0)
-    if n:
-        k = proportion(int(decided["five"].sum()), n)
-        share = Estimate.of(k, "Clopper–Pearson exact interval, 95%", k.p_value)
-    return Result.of(decided, {SHARE.name: share, "models that prefer either": Estimate(n)})
+    return count_rows(outcomes["five"], SHARE.name, n="models that prefer either")
+
+
+def describe_five(decided: pd.DataFrame, result: Result) -> Result:
+    """Of no models the whole range is no interval."""
+    return result.name_intervals({SHARE.name: ""}) if decided.empty else result
+
+
+FIVE = Test(count_five, ("five",), EXACT_95, "p-value", describe_five)
 
 
 def either(models: pd.DataFrame) -> pd.DataFrame:
@@ -99,7 +105,7 @@ def judged(
         )
     return Result.of(
         models,
-        shares(decided).quantities,
+        FIVE(decided).quantities,
         table=shown,
         draw=drawing(
             lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"
@@ -132,8 +138,7 @@ def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
     return either(known(evidence, here)[1])
 
 
-AT_ONCE = shares_of(SHARE.name, "five", n="models that prefer either")
-TRIED = partial(Trial, test=shares, worlds=worlds_of_share("five", MOSTLY, HALF), many=AT_ONCE)
+TRIED = partial(Trial, test=FIVE, worlds=worlds_of_share("five", MOSTLY, HALF))
 OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 

@@ -12,6 +12,7 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
+    OneByOne,
     Result,
     Trial,
 )
@@ -66,7 +67,7 @@ def of_training(evidence: Evidence, measure: Case) -> pd.DataFrame:
 
 
 STUDY, TRIED = (
-    Trial(rows, shares, unit, worlds_of_share("shows_it", share, HALF))
+    Trial(rows, OneByOne(shares), unit, worlds_of_share("shows_it", share, HALF))
     for rows, unit, share in ((of_the_study, "", EVERY_MODEL), (of_training, "heritage", MOSTLY))
 )
 

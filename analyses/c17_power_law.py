@@ -8,21 +8,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import (
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    Inference,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Claim, Evidence, Finding, Inference, Result, Test, Trial, Views
+from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import Always, Decide, Posterior, V
 from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
-from thermostats.modelling.classical.association import power_law, slope
-from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import Many, shares_of
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.association import power_law
+from thermostats.modelling.classical.many import Many
+from thermostats.modelling.columns import numbers
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import drawing, lines_by_layer
@@ -36,6 +29,8 @@ stated ± 0.079."""
 ALWAYS, HALF = 1.0, 0.5
 """Shares of models as claimed and under the null."""
 SEED = 17
+LEAST_MODELS, NEARLY_ALONE = 3, 1 - 1e-9
+"""Models without which a line has no error, and the leverage of a model that alone decides it."""
 ALPHA = 0.05
 SCALE = 1.0
 """Last MLP gains that differ by a factor e over one SD of size would be no surprise."""
@@ -57,14 +52,6 @@ EXPANDS = Posterior("share > 0.5", draws=V("share") > 0.5)
 CLAIM = Claim.read(__file__)
 
 
-def every(rows: pd.DataFrame, column: str, counterexamples: str) -> Result:
-    """The share of models of which a column is true, and how many are against it."""
-    k = int(rows[column].sum())
-    n = len(rows)
-    share = Estimate.of(proportion(k, n), INTERVAL)
-    return Result.of(rows, {"share of models": share, counterexamples: Estimate(n - k)})
-
-
 @CLAIM.shared
 def last_blocks(evidence: Evidence) -> pd.DataFrame:
     """One row per model."""
@@ -74,24 +61,24 @@ def last_blocks(evidence: Evidence) -> pd.DataFrame:
     return last.assign(**logs, **signs)
 
 
-def line(last: pd.DataFrame) -> Result:
-    """The exponent of a power law, by HC3."""
-    found = slope(last, "log_gain ~ log_params", against=STATED)
-    return Result.of(
-        last,
-        {
-            "exponent": Estimate.of(
-                found, f"{found.interval}, 95%", found.p_value, "p of the stated exponent"
-            )
-        },
-    )
+def fit_exponent(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """The exponent of a power law by least squares, its error by HC3, and p of the stated one.
 
-
-def line_at_once(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`line` of many studies."""
-    x = np.column_stack([np.ones(len(last)), last["log_params"].to_numpy(np.float64)])
+    Raises UsageError where models are no more than the line's two coefficients, all of one size,
+    or of unknown gain or size.
+    """
+    size = numbers(last["log_params"], "log_params", least=LEAST_MODELS, varied=True)
+    numbers(outcomes["log_gain"][0], "log_gain", least=LEAST_MODELS)
+    x = np.column_stack([np.ones(size.size), size])
     inverse = np.linalg.inv(x.T @ x)
     leverage = np.einsum("ij,jk,ik->i", x, inverse, x)
+    if leverage.max() > NEARLY_ALONE:
+        raise UsageError(
+            "HC3 errors do not exist",
+            where="log_params",
+            got="a model with leverage 1",
+            allowed="leverage below 1",
+        )
     weights = (inverse @ x.T)[1]
     exponent = outcomes["log_gain"] @ weights
     df = len(last) - 2
@@ -105,19 +92,22 @@ def line_at_once(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, M
 CONTRACTS = "models with a block at or above 1"
 EXPANDED = "models that do not expand"
 WORLDS = worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER)
-LINE = Trial(last_blocks, line, "model_id", WORLDS, many=line_at_once)
-contracting = partial(every, column="contracts", counterexamples=CONTRACTS)
-expanding = partial(every, column="expands", counterexamples=EXPANDED)
-ATTENTION, MLP = (
-    Trial(
-        last_blocks,
-        partial(every, column=column, counterexamples=against),
-        "",
-        worlds_of_share(column, ALWAYS, HALF),
-        many=shares_of("share of models", column, false=against),
-    )
-    for column, against in (("contracts", CONTRACTS), ("expands", EXPANDED))
-)
+
+
+def describe_exponent(last: pd.DataFrame, result: Result) -> Result:
+    """With what the exponent's interval is."""
+    df = len(last) - 2
+    words = f"t confidence interval, HC3 errors, {df} degrees of freedom, 95%"
+    return result.adding(table=last).name_intervals({EXPONENT.name: words})
+
+
+FITTED = Test(fit_exponent, ("log_gain",), "", "p of the stated exponent", describe_exponent)
+LINE = Trial(last_blocks, FITTED, "model_id", WORLDS)
+CONTRACTING = count_share("share of models", "contracts", false=CONTRACTS, interval=INTERVAL)
+EXPANDING = count_share("share of models", "expands", false=EXPANDED, interval=INTERVAL)
+"""The share of models that contract, or expand, in all that is asked, and how many are against."""
+ATTENTION = Trial(last_blocks, CONTRACTING, "", worlds_of_share("contracts", ALWAYS, HALF))
+MLP = Trial(last_blocks, EXPANDING, "", worlds_of_share("expands", ALWAYS, HALF))
 
 
 @CLAIM.overall(all_of=PARTS)
@@ -156,7 +146,7 @@ def exponent(evidence: Evidence) -> Result:
         sources=[gains.SCALING],
         seed=SEED,
     )
-    return line(last).adding(
+    return FITTED(last).adding(
         draw=partial(gain_by_size, last=last, law=found, stated=STATED),
         inference=Inference(fit, tables=("rows",)),
         audit=gains.exponent_audit(evidence, least),
@@ -175,7 +165,7 @@ def attention(evidence: Evidence) -> Result:
     last = last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
     again = evidence.table("layers", source=gains.FFN)
-    return contracting(last).adding(
+    return CONTRACTING(last).adding(
         table=breaking if len(breaking) else last,
         audit=gains.contracting_audit(evidence, layers),
         words={
@@ -202,7 +192,7 @@ def last_mlp(evidence: Evidence) -> Result:
         last, on=["model_id", "layer"]
     )
     ylabel = "MLP gain, output over normed input"
-    return expanding(last).adding(
+    return EXPANDING(last).adding(
         table=last[["model_id", "gain_mlp"]],
         draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
         inference=Inference(later=later, tables=("groups",)),

@@ -13,6 +13,7 @@ from thermostats.claims.claim import (
     Evidence,
     Finding,
     Inference,
+    OneByOne,
     Result,
     Trial,
     Views,
@@ -149,9 +150,9 @@ def slopes_inside_models(rows: pd.DataFrame, category: str) -> Inference:
 
 
 SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
+INSIDE = OneByOne(partial(inside, resamples=FEWEST), inside_at_once)
 BASES, FOUR, SENSIBLE, HERE = (
-    Trial(own, partial(inside, resamples=FEWEST), worlds=SLOPES, many=inside_at_once, version=2)
-    for own in (bases, benchmark, sensible, measured)
+    Trial(own, INSIDE, worlds=SLOPES, version=2) for own in (bases, benchmark, sensible, measured)
 )
 
 
@@ -218,7 +219,7 @@ def apart_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
 
 
 BY_KIND = worlds_of_slopes("entropy", "cliche", APART, ALIKE)
-KINDS = Trial(by_kind, apart, "prompt_id", BY_KIND, "prompt", apart_at_once)
+KINDS = Trial(by_kind, OneByOne(apart, apart_at_once), "prompt_id", BY_KIND, "prompt")
 
 
 @CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), robustness=LESS, trial=KINDS)

@@ -18,6 +18,7 @@ from thermostats.claims.claim import (
     Evidence,
     Finding,
     Inference,
+    OneByOne,
     Result,
     Trial,
     Views,
@@ -222,10 +223,12 @@ def of_training(evidence: Evidence) -> pd.DataFrame:
 
 
 LINES = worlds_of_line("log_gain", "log_norm", CLEAR)
-ON_NORM = partial(Trial, test=correlated, worlds=LINES)
+ON_NORM = partial(Trial, worlds=LINES)
 
 
-@CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(of_files))
+@CLAIM.finding(
+    "unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(of_files, OneByOne(correlated))
+)
 def unembedding(evidence: Evidence) -> Result:
     """Do models with a small last gain have a large unembedding?"""
     table = anomalies.unembeddings(evidence, gains(evidence))
@@ -303,11 +306,10 @@ UNCHANGED = worlds_of_levels("log_gain", 0.0, LOG, others={"smaller": -LOG})
 SMALL_OF, UNCHANGED_OF = (
     partial(
         Trial,
-        test=by_prompts,
+        test=OneByOne(by_prompts, prompts_at_once),
         unit="category",
         worlds=worlds,
         larger="prompt",
-        many=prompts_at_once,
     )
     for worlds in (SMALLER, UNCHANGED)
 )
@@ -375,7 +377,7 @@ def silent_exit(evidence: Evidence) -> Result:
     robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=ON_NORM(of_training, many=correlated_at_once),
+    trial=ON_NORM(of_training, OneByOne(correlated, correlated_at_once)),
 )
 def unembedding_trained(evidence: Evidence) -> Result:
     """Does the last gain fall with the norm of the unembedding in the models trained here, all of

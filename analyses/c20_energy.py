@@ -13,8 +13,7 @@ from thermostats.studies.delia2026.curves import net_amplification
 from thermostats.studies.delia2026.gains_of_claims import (
     BELOW,
     amplification,
-    families_at_once,
-    families_that_amplify,
+    declare_amplifying,
     product_audit,
     published_product,
 )
@@ -46,8 +45,7 @@ def logs(table: pd.DataFrame) -> pd.DataFrame:
     return known[known["comparable"]].reset_index(drop=True)
 
 
-share = partial(families_that_amplify, name=MODELS)
-shares = partial(families_at_once, name=MODELS)
+SHARE = declare_amplifying(MODELS)
 
 
 def of_models(evidence: Evidence) -> pd.DataFrame:
@@ -71,13 +69,13 @@ WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
     "families",
     primary=AMPLIFY,
     robustness=MOST,
-    trial=Trial(of_models, share, "", WORLDS, many=shares),
+    trial=Trial(of_models, SHARE, "", WORLDS),
     views=Views(models=4),
 )
 def families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
     table = amplification(evidence, seed=SEED)
-    found = share(logs(table))
+    found = SHARE(logs(table))
     fair = found.rows[MODELS]
     by_family = found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
@@ -97,9 +95,7 @@ def families(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding(
-    "with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, share, "", WORLDS, many=shares)
-)
+@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, SHARE, "", WORLDS))
 def with_input_and_norm(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
     table = published_product(evidence)
@@ -109,7 +105,7 @@ def with_input_and_norm(evidence: Evidence) -> Result:
         "first": float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median()),
         "smallest": table.loc[table["blocks_2_to_before_last"].idxmin()],
     }
-    return share(logs(table)).adding(
+    return SHARE(logs(table)).adding(
         table=table, draw=draw, words=words, audit=product_audit(evidence, table)
     )
 

@@ -17,6 +17,7 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
+    OneByOne,
     Result,
     Trial,
     Views,
@@ -94,10 +95,9 @@ def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
 
 TRIAL = Trial(
     matched,
-    within_shapes,
+    OneByOne(within_shapes, at_once),
     CELL,
     worlds_of_shift("log_outcome", float(np.log(STATED)), TOTAL, by="focal", group="family"),
-    many=at_once,
     within=CELL,
 )
 VIEWS = partial(Views, models=6, groups=2, including=(FOCAL,))

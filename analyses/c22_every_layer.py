@@ -16,6 +16,7 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Result,
+    Test,
     TooFew,
     Trial,
     Views,
@@ -32,7 +33,7 @@ from thermostats.claims.worlds import (
     worlds_of_shift,
 )
 from thermostats.formatting import declared
-from thermostats.modelling.classical.many import Many, counted, differences, means
+from thermostats.modelling.classical.many import Many, differences, means
 from thermostats.plots.general import drawing, lines_by_layer
 from thermostats.studies.delia2026.stated_facts import FOCAL, gains
 from thermostats.tables.labels import having
@@ -57,6 +58,7 @@ ALIKE = Decide(EARLIER.upper < 0, EARLIER.lower > 0)
 """Of a difference that is the same at every block the earlier blocks have more than half of the
 penultimate one's."""
 INTERVAL = "95% t interval over families"
+MOVED = "p-value, families moved whole"
 RESAMPLES = 500
 LEAST = 4
 """Models without which no mean share has an interval to speak of."""
@@ -121,20 +123,8 @@ def contrast(rows: pd.DataFrame, values: np.ndarray, name: str) -> dict[str, Man
     return {name: differences(values, rows["focal"].to_numpy(bool), rows["family"], seed=SEED)}
 
 
-def single(of_studies: Many) -> Estimate:
-    """The only one of many studies."""
-    value, lower, upper, p = (float(each[0]) for each in vars(of_studies).values())
-    return Estimate(value, lower, upper, INTERVAL, p, "p-value, families moved whole")
-
-
-def by_share(rows: pd.DataFrame) -> Result:
+def by_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Difference between EleutherAI and the others in the share of a model's blocks below 1."""
-    made = contrast(rows, rows[["share"]].to_numpy(np.float64).T, SHARE.name)
-    return Result.of(rows, {SHARE.name: single(made[SHARE.name])}, table=None)
-
-
-def share_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies."""
     return contrast(rows, outcomes["share"], SHARE.name)
 
 
@@ -144,40 +134,21 @@ def dampening(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["penultimate"] < 0].reset_index(drop=True)
 
 
-def mean_share(rows: pd.DataFrame) -> Result:
-    """Mean over models of the share of blocks below 1."""
+def mean_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Mean over models of the share of blocks below 1; raises TooFew below `LEAST` models."""
     if len(rows) < LEAST:
         raise TooFew(Result.of(rows))
-    made = mean_at_once(rows, {"share": rows[["share"]].to_numpy(np.float64).T})[OF_BLOCKS.name]
-    value, lower, upper, _ = (float(each[0]) for each in vars(made).values())
-    return Result.of(
-        rows,
-        {OF_BLOCKS.name: Estimate(value, lower, upper, "95% t interval over models")},
-        table=None,
-    )
-
-
-def mean_at_once(_: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies."""
     return {OF_BLOCKS.name: means(outcomes["share"], HALF)}
 
 
+MEAN = Test(mean_share, ("share",), "95% t interval over models")
+DIFFERENCE = Test(by_share, ("share",), INTERVAL, MOVED)
 BESIDE = (POOLED, EXTERNAL, MEASURED)
 """The controlled study is of one lab."""
 VIEWS = Views(models=6, groups=2, including=(FOCAL,), sets=BESIDE)
-DAMPENING = Trial(
-    dampening,
-    mean_share,
-    "model_id",
-    worlds_of_mean("share", EVERY, 0.0, TOTAL, "family"),
-    many=mean_at_once,
-)
+DAMPENING = Trial(dampening, MEAN, "model_id", worlds_of_mean("share", EVERY, 0.0, TOTAL, "family"))
 SHARES = Trial(
-    shares,
-    by_share,
-    "family",
-    worlds_of_shift("share", EVERY, TOTAL, by="focal", group="family"),
-    many=share_at_once,
+    shares, DIFFERENCE, "family", worlds_of_shift("share", EVERY, TOTAL, by="focal", group="family")
 )
 
 
@@ -188,7 +159,7 @@ def of_dampening_models(evidence: Evidence) -> Result:
     """Whether most blocks of a model lie below 1 whose penultimate one does."""
     rows = dampening(evidence)
     shown = rows.drop(columns=["focal", "source"]).assign(penultimate=np.exp(rows["penultimate"]))
-    return mean_share(rows).adding(table=shown, words=counts(rows))
+    return MEAN(rows).adding(table=shown, words=counts(rows))
 
 
 @CLAIM.finding("every_layer", primary=MOSTLY, trial=SHARES, views=VIEWS)
@@ -200,7 +171,7 @@ def every_layer(evidence: Evidence) -> Result:
         gain=np.exp(blocks["log_gain"]), blocks_before_the_last=blocks["layer"] - blocks["n_layers"]
     )
     shown["labs"] = np.where(shown["focal"], FOCAL, "other labs")
-    return by_share(rows).adding(
+    return DIFFERENCE(rows).adding(
         table=rows.drop(columns=["focal", "source"]).assign(
             penultimate=np.exp(rows["penultimate"])
         ),
@@ -262,23 +233,17 @@ def earlier_less_half(values: Mapping[str, Any]) -> np.ndarray:
     return np.asarray(earlier - np.asarray(values[AT[0]], np.float64) / 2)
 
 
-def by_distance(rows: pd.DataFrame) -> Result:
-    """Blocks from the end within which labs differ, and whether earlier ones have more than half of
-    the difference."""
-    made = contrast(rows, earlier_less_half(rows)[None], EARLIER.name)
-    means = rows.groupby(["focal", "family"])[list(AT)].mean().groupby(level="focal").mean()
-    return Result.of(
-        rows,
-        {DEPTH.name: depth(rows), EARLIER.name: single(made[EARLIER.name])},
-        table=None,
-        words={"profile": np.exp(means.loc[True] - means.loc[False])},
-    )
+def by_distance(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Whether earlier blocks have more than half of the penultimate one's difference."""
+    return contrast(rows, earlier_less_half(outcomes), EARLIER.name)
 
 
-def distance_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies, without the number of blocks, which the rule does not read."""
-    none = counted(np.full(len(outcomes[AT[0]]), np.nan))
-    return {DEPTH.name: none, **contrast(rows, earlier_less_half(outcomes), EARLIER.name)}
+def describe_distance(rows: pd.DataFrame, result: Result) -> Result:
+    """The result headed by the depth within which labs differ."""
+    return result.adding(quantities={DEPTH.name: depth(rows), **result.quantities})
+
+
+DISTANCE = Test(by_distance, AT, INTERVAL, MOVED, describe_distance)
 
 
 def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
@@ -309,12 +274,7 @@ def profiles(part: float, *, kind: str, **nuisances: Any) -> World:
 
 
 PROFILES = Trial(
-    at_the_end,
-    by_distance,
-    "family",
-    Worlds(profiles, claimed=1.0, null=0.0, box=BOX),
-    many=distance_at_once,
-    version=2,
+    at_the_end, DISTANCE, "family", Worlds(profiles, claimed=1.0, null=0.0, box=BOX), version=2
 )
 
 
@@ -322,10 +282,11 @@ PROFILES = Trial(
 def from_the_end(evidence: Evidence) -> Result:
     """Within how many blocks from the end labs differ."""
     rows = at_the_end(evidence)
-    made = by_distance(rows)
-    ratios = made.words["profile"]
+    families = rows.groupby(["focal", "family"])[list(AT)].mean()
+    sides = families.groupby(level="focal").mean()
+    ratios = np.exp(sides.loc[True] - sides.loc[False])
     table = pd.DataFrame({"block": list(AT), "ratio EleutherAI / others": ratios.to_numpy()})
-    return made.adding(table=table, words={"within": BLOCKS})
+    return DISTANCE(rows).adding(table=table, words={"within": BLOCKS, "profile": ratios})
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from thermostats.claims.claim import (
     PUBLISHED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Result,
+    Test,
     Trial,
     Views,
 )
@@ -83,38 +83,34 @@ def growing(evidence: Evidence, what: Product) -> pd.DataFrame:
     )
 
 
-def against_the_law(rows: pd.DataFrame) -> Result:
+def against_the_law(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Slope of log log A on the log of the number of blocks; p: against the law's slope on the same
     models."""
-    beyond = at_once(rows, {"excess": rows[["excess"]].to_numpy(np.float64).T})[BEYOND.name]
     x = rows["log_blocks"].to_numpy(np.float64)
-    law = rows["law"].to_numpy(np.float64)
-    of_law = float(np.polyfit(x, law, 1)[0])
-    value, lower, upper, p = (float(each[0]) for each in vars(beyond).values())
-    slope = Estimate(
-        value + of_law, lower + of_law, upper + of_law, INTERVAL, p, "p-value against the law"
+    beyond = clustered_slopes(x, outcomes["excess"], rows["heritage"])
+    law = slope_of_law(rows)
+    slope = Many(beyond.estimate + law, beyond.lower + law, beyond.upper + law, beyond.p)
+    return {SLOPE: slope, BEYOND.name: beyond}
+
+
+def slope_of_law(rows: pd.DataFrame) -> float:
+    """Of log log A on the log of the number of blocks where each block has the law's gain."""
+    return float(
+        np.polyfit(rows["log_blocks"].to_numpy(np.float64), rows["law"].to_numpy(np.float64), 1)[0]
     )
-    quantities = {SLOPE: slope, BEYOND.name: Estimate(value, lower, upper, INTERVAL, p)}
-    return Result.of(rows, quantities, table=None, words={"of_law": of_law})
 
 
-def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The slope beyond the law's in many studies."""
-    x = rows["log_blocks"].to_numpy(np.float64)
-    return {BEYOND.name: clustered_slopes(x, outcomes["excess"], rows["heritage"])}
-
-
+AGAINST_THE_LAW = Test(against_the_law, ("excess",), INTERVAL, "p-value against the law")
 VIEWS = partial(Views, models=8, groups=3)
 TRIAL = Trial(
     growing,
-    against_the_law,
+    AGAINST_THE_LAW,
     "heritage",
     replace(
         worlds_of_exponent("excess", "log_blocks", 0.0, RIVAL, SCATTER),
         null=RIVAL,
         others={"falling": -RIVAL},
     ),
-    many=at_once,
 )
 
 
@@ -130,7 +126,7 @@ def from_block_1(evidence: Evidence, what: Product) -> Result:
     """The product that every model has, of all evidence first: the study's own models end at 36
     layers."""
     rows = growing(evidence, what)
-    found = against_the_law(rows)
+    found = AGAINST_THE_LAW(rows)
     slope = found.quantities[SLOPE].value
     assert slope is not None  # noqa: S101
     level = float((rows["excess"] + rows["law"] - slope * rows["log_blocks"]).mean())
@@ -157,7 +153,7 @@ def from_block_1(evidence: Evidence, what: Product) -> Result:
 def from_input(evidence: Evidence, what: Product) -> Result:
     """The product from the embedding on, of the study's own files first."""
     rows = growing(evidence, what)
-    return against_the_law(rows).adding(words=described(rows, what))
+    return AGAINST_THE_LAW(rows).adding(words=described(rows, what))
 
 
 def described(rows: pd.DataFrame, what: Product) -> dict[str, Any]:
@@ -167,6 +163,7 @@ def described(rows: pd.DataFrame, what: Product) -> dict[str, Any]:
         "depths": (int(rows["n_layers"].min()), int(rows["n_layers"].max())),
         "median": float(product.median()),
         "above": int((product > TOTAL).sum()),
+        "of_law": slope_of_law(rows),
         "total": TOTAL,
         "law_at": {int(L): TOTAL ** (1 / L) for L in sorted(set(rows["n_layers"].astype(int)))},
     }

@@ -1,7 +1,6 @@
 """H01: what a model's descent fixes of its gain, beyond shape and size."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple
 from functools import partial
 from typing import Any
 
@@ -16,9 +15,9 @@ from thermostats.claims.claim import (
     PUBLISHED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Result,
+    Test,
     TooFew,
     Trial,
     Views,
@@ -81,32 +80,22 @@ def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return models(evidence, gain.column)
 
 
-def descent(rows: pd.DataFrame) -> Result:
+def descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """λ beyond shape, size and source, with p of none; raises TooFew where models hardly outnumber
     labs or columns."""
     if not enough(rows, COLUMNS):
         raise TooFew(Result.of(rows))
-    [share] = zip(
-        *astuple(at_once(rows, {"log_gain": rows[["log_gain"]].to_numpy(np.float64).T})["λ"]),
-        strict=True,
-    )
-    estimate, lower, upper, p = (float(value) for value in share)
-    return Result.of(rows, {LAMBDA.name: Estimate(estimate, lower, upper, INTERVAL, p)}, table=None)
-
-
-def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies."""
     return {LAMBDA.name: heritabilities(rows, outcomes["log_gain"], COLUMNS)}
 
 
+DESCENT = Test(descent, ("log_gain",), INTERVAL, "p-value")
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
 TRIAL = Trial(
     rows_of,
-    descent,
+    DESCENT,
     "heritage",
     worlds_of_descent("log_gain", CLAIMED, "log_n", LAMBDA.name, group="source"),
-    many=at_once,
     version=3,
 )
 
@@ -151,7 +140,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
     rows = LEAST.of(rows_of(evidence, gain))
     words = {"labs": rows["heritage"].nunique()}
-    return descent(rows).adding(
+    return DESCENT(rows).adding(
         table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(evidence, rows), words=words
     )
 
@@ -168,7 +157,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
 def other(evidence: Evidence, gain: Case) -> Result:
     """Another gain."""
     rows = LEAST.of(rows_of(evidence, gain))
-    return descent(rows).adding(words={"labs": rows["heritage"].nunique()})
+    return DESCENT(rows).adding(words={"labs": rows["heritage"].nunique()})
 
 
 if __name__ == "__main__":

@@ -15,16 +15,15 @@ from thermostats.claims.claim import (
     PUBLISHED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Result,
     Trial,
     Views,
 )
+from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_share
 from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import shares_of
 from thermostats.plots.general import drawing, forest
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import NURSERY
@@ -140,16 +139,11 @@ def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return branches(evidence, gain.column)
 
 
-def changed(rows: pd.DataFrame) -> Result:
-    """The share of branches that change the side, with its exact interval."""
-    found = proportion(int(rows["changes"].sum()), len(rows))
-    known = Estimate.of(found, "Clopper–Pearson exact interval, 95%")
-    return Result.of(rows, {SHARE.name: known}, table=None)
-
-
+CHANGED = count_share(SHARE.name, "changes")
+"""The share of branches that change the side, with its exact interval."""
 VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, MEASURED, NURSERY))
 WORLDS = worlds_of_share("changes", CLAIMED, SELDOM)
-TRIAL = Trial(rows_of, changed, "heritage", WORLDS, "pair", shares_of(SHARE.name, "changes"))
+TRIAL = Trial(rows_of, CHANGED, "heritage", WORLDS, "pair")
 
 
 @CLAIM.finding(
@@ -181,7 +175,7 @@ def sides(evidence: Evidence, gain: Case) -> Result:
         null=SELDOM,
         xlabel="share of branches that change the side of 1",
     )
-    return changed(rows).adding(
+    return CHANGED(rows).adding(
         table=rows, draw=draw, words=words | {"shown": shown.to_dict("records")}
     )
 

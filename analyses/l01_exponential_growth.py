@@ -8,16 +8,14 @@ from thermostats.claims.claim import (
     POOLED,
     PUBLISHED,
     Claim,
-    Estimate,
     Evidence,
     Result,
     Trial,
     Views,
 )
+from thermostats.claims.common_tests import count_share_in_groups
 from thermostats.claims.rule import Above, AtLeast
 from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import clustered_share
-from thermostats.modelling.classical.many import shares_in_groups_of
 from thermostats.plots.general import drawing, forest
 from thermostats.studies.literature.exponential import STRONG, along_training, laws, profiles
 from thermostats.tables.schemas import NURSERY
@@ -38,19 +36,11 @@ def models(evidence: Evidence) -> pd.DataFrame:
     return LEAST.of(laws(profiles(evidence)))
 
 
-def share(rows: pd.DataFrame) -> Result:
-    """In how many models the exponential law fits better; models of one lab are alike."""
-    return Result.of(
-        rows,
-        {SHARE: Estimate.of(clustered_share(rows["exponential"], rows["heritage"]))},
-        table=None,
-    )
-
-
+SHARED = count_share_in_groups(SHARE, "exponential", "heritage")
+"""In how many models the exponential law fits better; models of one lab are alike."""
 WORLDS = worlds_of_share("exponential", MOST, HALF)
-AT_ONCE = shares_in_groups_of(SHARE, "exponential", "heritage")
-TRIAL = Trial(models, share, worlds=WORLDS, many=AT_ONCE)
-OF_RECIPES = Trial(models, share, worlds=WORLDS, larger="recipe", many=AT_ONCE)
+TRIAL = Trial(models, SHARED, worlds=WORLDS)
+OF_RECIPES = Trial(models, SHARED, worlds=WORLDS, larger="recipe")
 
 
 def compared(evidence: Evidence) -> Result:
@@ -59,7 +49,7 @@ def compared(evidence: Evidence) -> Result:
     strong = rows["delta"].abs() >= STRONG
     shown = rows.assign(lower=rows["delta"].clip(upper=0), upper=rows["delta"].clip(lower=0))
     label = "BIC of the exponential law minus that of the power"
-    return share(rows).adding(
+    return SHARED(rows).adding(
         table=rows,
         draw=drawing(
             forest, shown, label="model_id", estimate="delta", heritage="heritage", xlabel=label

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, OneByOne, Result, Trial
 from thermostats.claims.rule import Above
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.plots.general import drawing
@@ -71,10 +71,9 @@ def of_third(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
     trial = Trial(
         third.read,
-        partial(by_ratios, name=name),
+        OneByOne(partial(by_ratios, name=name), ratios_of(name)),
         "recipe",
         worlds_of(name, NAMES[name]),
-        many=ratios_of(name),
         version=2,
     )
     return {"primary": rule(name), "trial": trial, **third.STUDY}
@@ -130,7 +129,7 @@ def of_published_by_third(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "carry_over_third",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_third, by_predictions, worlds=PREDICTED, version=2),
+    trial=Trial(of_published_by_third, OneByOne(by_predictions), worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )

@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Evidence, OneByOne, Result, Trial
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third, third_tests
 from thermostats.studies.nursery.third_tests import (
@@ -41,7 +41,10 @@ def of_third_recipes(evidence: Evidence) -> pd.DataFrame:
     "third",
     primary=MOVED,
     trial=Trial(
-        of_third, by_corpus_and_others, "recipe", DRAWN(group="recipe"), many=factors_and_corpus
+        of_third,
+        OneByOne(by_corpus_and_others, factors_and_corpus),
+        "recipe",
+        DRAWN(group="recipe"),
     ),
     **third.STUDY,
 )
@@ -74,7 +77,9 @@ def on_each_set(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(of_third_recipes, by_all_else, "recipe", DRAWN(group=""), "recipe", factors),
+    trial=Trial(
+        of_third_recipes, OneByOne(by_all_else, factors), "recipe", DRAWN(group=""), "recipe"
+    ),
     **third.STUDY,
 )
 def of_crossed_recipes_of_a_corpus(evidence: Evidence) -> Result:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
+from thermostats.claims.claim import Case, Claim, Evidence, OneByOne, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.third_tests import (
     IN_ALL,
@@ -34,7 +34,7 @@ def of_third(evidence: Evidence, term: Case) -> pd.DataFrame:
     "third",
     primary=IN_EVERY,
     over=TERMS,
-    trial=Trial(of_third, by_crossed, "recipe", IN_ALL, many=slopes_by_corpus),
+    trial=Trial(of_third, OneByOne(by_crossed, slopes_by_corpus), "recipe", IN_ALL),
     **third.STUDY,
 )
 def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Evidence, Result, Trial
+from thermostats.claims.claim import Claim, Evidence, OneByOne, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.third_tests import settled
@@ -17,16 +17,15 @@ from thermostats.studies.nursery.training_choices import (
     SETTLES,
     STIFF,
     STIFFER,
+    STIFFNESS,
     TUNED,
     along_training,
     at_end,
     by_bases,
     by_corpora,
-    by_sides,
     changes_by_kind,
     crossings,
     of_corpus,
-    stiffness,
     with_changes,
 )
 from thermostats.tables.schemas import NURSERY
@@ -42,7 +41,7 @@ def crossed(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third",
     primary=SETTLES,
-    trial=Trial(crossed, by_corpora, "recipe", at_end(32, 640), many=settled, version=3),
+    trial=Trial(crossed, OneByOne(by_corpora, settled), "recipe", at_end(32, 640), version=3),
     **third.STUDY,
 )
 def of_third_study(evidence: Evidence) -> Result:
@@ -73,7 +72,7 @@ def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third_tuning",
     primary=CAN_CROSS,
-    trial=Trial(tuned_of_third, by_bases, "", ACROSS, "pair"),
+    trial=Trial(tuned_of_third, OneByOne(by_bases), "", ACROSS, "pair"),
     evidence=NURSERY,
     needs=TUNED,
 )
@@ -92,7 +91,7 @@ def changed(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third_stiffness",
     primary=LESS,
-    trial=Trial(changed, by_sides, "side", STIFFER, "recipe", many=stiffness),
+    trial=Trial(changed, STIFFNESS, "side", STIFFER, "recipe"),
     evidence=NURSERY,
     needs=TUNED,
 )
@@ -102,7 +101,7 @@ def stiffness_of_third(evidence: Evidence) -> Result:
     dampening, expanding = (
         rows.loc[rows["dampens"] == side, "side"].nunique() for side in (True, False)
     )
-    found = by_sides(rows)
+    found = STIFFNESS(rows)
     words = {
         "times": math.exp(found.quantities[STIFF.name].value or 0.0),
         "kinds": changes_by_kind(rows),

@@ -7,22 +7,14 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import Case, Claim, Estimate, Evidence, OneByOne, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import worlds_of_line
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
 from thermostats.studies.nursery.study_rows import jackknife
 from thermostats.studies.nursery.third_tests import mediation
-from thermostats.studies.nursery.training_choices import (
-    DECAY,
-    LAW,
-    MARGIN,
-    RATE,
-    exponents,
-    exponents_at_once,
-    worlds,
-)
+from thermostats.studies.nursery.training_choices import DECAY, EXPONENTS, LAW, MARGIN, RATE, worlds
 from thermostats.tables.schemas import NURSERY
 
 RECIPES = AtLeast(groups=8)
@@ -52,7 +44,7 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, exponents, "recipe", worlds(), "recipe", exponents_at_once),
+    trial=Trial(of_third, EXPONENTS, "recipe", worlds(), "recipe"),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -60,7 +52,7 @@ def of_crossed_recipes(evidence: Evidence, matrix: Case) -> Result:
     """Does the spectral norm go with rate and with decay as the law says, in recipes trained on
     four corpora each?"""
     by = {
-        third.IN_WORDS[str(corpus)]: exponents(
+        third.IN_WORDS[str(corpus)]: EXPONENTS(
             third.by_recipe(own).assign(spectrum=lambda f: f[matrix.id])
         ).quantities
         for corpus, own in third.enough(evidence).groupby("trained_on")
@@ -72,7 +64,7 @@ def with_figure(rows: pd.DataFrame, matrix: Case) -> Result:
     """The exponents with their figure and table."""
     draw = partial(glance.spectra, rows, what=matrix.words)
     table = rows[["recipe", "optimiser", "n", "log_rate", "log_decay", "log_ratio", "spectrum"]]
-    return replace(exponents(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
+    return replace(EXPONENTS(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
 
 
 def by_mediation(rows: pd.DataFrame) -> Result:
@@ -96,10 +88,9 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
     primary=THROUGH,
     trial=Trial(
         crossed,
-        by_mediation,
+        OneByOne(by_mediation, partial(mediation, quantity=INDIRECT.name)),
         "recipe",
         MEDIATED,
-        many=partial(mediation, quantity=INDIRECT.name),
         version=2,
     ),
     evidence=NURSERY,

@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import POOLED, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import POOLED, Claim, Evidence, Result, Test, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import worlds_of_mean
-from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import one_sample
-from thermostats.modelling.classical.many import exponential, means
+from thermostats.modelling.classical.many import Many, exponential, means
 from thermostats.plots.posterior import bland_altman
 from thermostats.tables.schemas import GAINS
 
@@ -82,38 +80,32 @@ def pairs(evidence: Evidence, figure: Figure) -> pd.DataFrame:
     return both[model].assign(**sides, log_ratio=apart[figure.id], why=why)
 
 
-def ratio(rows: pd.DataFrame) -> Result:
-    """Geometric mean over models of measured / published, its t interval, and the limits of
-    agreement."""
-    test = one_sample(np.exp(rows["log_ratio"]), against=1, log=True, seed=SEED)
-    mean = Estimate(
-        test.ratio, test.ratio_lower, test.ratio_upper, f"95% {test.interval}", test.p_value
-    )
+def average_ratios(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Geometric mean over models of measured / published, its t interval and p."""
+    return {RATIO.name: exponential(means(outcomes["log_ratio"], least=FEWEST))}
+
+
+def describe_ratio(rows: pd.DataFrame, result: Result) -> Result:
+    """With the limits of agreement."""
     reach = LIMITS * float(rows["log_ratio"].std())
-    words = {"below": test.ratio * np.exp(-reach), "above": test.ratio * np.exp(reach)}
-    return Result.of(rows, {RATIO.name: mean}, words=words)
-
-
-def ratios(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`ratio` of many studies."""
-    if len(rows) < FEWEST:
-        raise UsageError("too few models", got=len(rows), allowed=f"{FEWEST} or more")
-    return {RATIO.name: exponential(means(outcomes["log_ratio"]))}
+    mean = float(rows["log_ratio"].mean())
+    words = {"below": np.exp(mean - reach), "above": np.exp(mean + reach)}
+    return result.adding(table=rows, words=words)
 
 
 ENOUGH = AtLeast(models=5)
 LOG = float(np.log(MARGIN))
 WORLDS = worlds_of_mean("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
-TRIAL = Trial(
-    lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), ratio, worlds=WORLDS, many=ratios
-)
+T_OF_LOGS = "95% t confidence interval of the log"
+MEAN = Test(average_ratios, ("log_ratio",), T_OF_LOGS, "p-value", describe_ratio)
+TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), MEAN, worlds=WORLDS)
 
 
 @CLAIM.finding("ratio", primary=SAME, trial=TRIAL, evidence=POOLED, needs=ENOUGH, over=FIGURES)
 def published_again(evidence: Evidence, figure: Figure) -> Result:
     """By which factor does a measurement of the same models differ from the published figure?"""
     rows = pairs(evidence, figure)
-    found = ratio(ENOUGH.of(rows, apart=rows.iloc[:0]))
+    found = MEAN(ENOUGH.of(rows, apart=rows.iloc[:0]))
     apart = rows[rows["log_ratio"].abs() > np.log(MARGIN)]
     draw = partial(_drawn, rows, found.words)
     return found.adding(draw=draw, words={"apart": apart, "within": len(rows) - len(apart)})

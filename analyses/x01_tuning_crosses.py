@@ -1,22 +1,24 @@
 """X01: tuning can move the gain of the last block across 1."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.claims.claim import MEASURED, Case, Claim, Estimate, Evidence, Result, Trial
+from thermostats.claims.claim import MEASURED, Case, Claim, Evidence, Result, Test, Trial
+from thermostats.claims.common_tests import EXACT_95
 from thermostats.claims.rule import AtLeast, Sometimes, V
 from thermostats.claims.worlds import worlds_of_levels
+from thermostats.errors import UsageError
 from thermostats.formatting import short_name
-from thermostats.modelling.classical.association import one_sample
-from thermostats.modelling.classical.counts import proportion
-from thermostats.modelling.classical.many import Many, by_group, counted, means, shares
+from thermostats.modelling.classical.many import Many, by_group, counted, exponential, means, shares
 from thermostats.plots.general import slopes
 
-SEED = 101
+OF_MODELS, ENDS = "gains", ("gain", "gain_lower", "gain_upper")
+"""Gains of models as the test gives them, which are shown by pair."""
 MOST, SCATTER = 0.10, 0.02
 """Share of tuned models that cross under "it can", as in C11; SD of a log gain over inputs, with
 which 1.04 lies above 1 on nearly every one of 100."""
@@ -65,57 +67,70 @@ def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     return both[["model_id", "heritage", *keys, "category", "role", "log_gain"]]
 
 
-def interval(own: pd.DataFrame) -> tuple[float, float, float]:
-    """Gain with its t interval over categories of inputs, as inputs of a category may be alike."""
-    found = one_sample(own["log_gain"], groups=own["category"], seed=SEED)
-    return tuple(float(np.exp(x)) for x in (found.estimate, found.lower, found.upper))  # type: ignore[return-value]
+def count_crossings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """How many tuned encoders stand clear of 1 on the other side than their base, and the gain of
+    every one over categories of inputs, as inputs of a category may be alike.
+
+    Raises UsageError where none was tuned.
+    """
+    if not (pairs := name_pairs(rows)):
+        raise UsageError("no encoder was tuned from another", got=f"{len(rows)} rows")
+    parts = rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False)
+    gain = {}
+    for model, own in parts:
+        logs = by_group(outcomes["log_gain"][:, own["place"]], own["category"])
+        gain[model] = means(logs, least=LEAST_CATEGORIES)
+    crosses = [_cross(gain[base], gain[model]) for model, base in pairs]
+    by_pair = np.stack(crosses, axis=1)
+    gains = [{"gain": exponential(each)} for each in gain.values()]
+    counts = {SHARE.name: shares(by_pair), CROSS.name: counted(by_pair.sum(axis=1))}
+    return {**counts, OF_MODELS: gains}
 
 
-def crossings(rows: pd.DataFrame) -> Result:
-    """How many tuned encoders stand clear of 1 on the other side than their base."""
-    known = {model: (interval(own), own) for model, own in rows.groupby("model_id", sort=False)}
+def name_pairs(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Tuned encoders, each with its base."""
+    tuned = rows[rows["role"] == "tuned"]
+    pairs = tuned[["model_id", "base_id"]].drop_duplicates()
+    return list(zip(pairs["model_id"], pairs["base_id"], strict=True))
+
+
+def describe_crossings(rows: pd.DataFrame, result: Result) -> Result:
+    """Pairs with both gains, and those that cross."""
+    names = list(dict.fromkeys(rows["model_id"]))
+    known = result.rows[OF_MODELS].set_axis(names, axis=0)
+    by_model = {str(model): own for model, own in rows.groupby("model_id", sort=False)}
     pairs = []
-    for model, base in (
-        rows.loc[rows["role"] == "tuned", ["model_id", "base_id"]].drop_duplicates().to_numpy()
-    ):
-        (b, b_low, b_high), before = known[base]
-        (t, t_low, t_high), after = known[model]
-        crosses = (b_high < 1 < t_low) or (t_high < 1 < b_low)
-        above = {
-            "prompts_above": (after["log_gain"] > 0).sum(),
-            "base_prompts_above": (before["log_gain"] > 0).sum(),
-        }
-        ends = {"base_lower": b_low, "base_upper": b_high, "lower": t_low, "upper": t_high}
-        one = {
-            "model_id": model,
-            "heritage": after["heritage"].iloc[0],
-            "base_id": base,
-            "base": b,
-            "gain": t,
-        }
-        pairs.append({**one, **ends, **above, "n_prompts": len(after), "crosses": crosses})
+    for model, base in name_pairs(rows):
+        before, after = (tuple(known.loc[name, list(ENDS)]) for name in (base, model))
+        own = by_model[model]
+        pairs.append(
+            {
+                "model_id": model,
+                "heritage": own["heritage"].iloc[0],
+                "base_id": base,
+                "base": before[0],
+                "gain": after[0],
+                "base_lower": before[1],
+                "base_upper": before[2],
+                "lower": after[1],
+                "upper": after[2],
+                "prompts_above": (own["log_gain"] > 0).sum(),
+                "base_prompts_above": (by_model[base]["log_gain"] > 0).sum(),
+                "n_prompts": len(own),
+                "crosses": (before[2] < 1 < after[1]) or (after[2] < 1 < before[1]),
+            }
+        )
     table = pd.DataFrame(pairs)
-    n = int(table["crosses"].sum())
-    share = Estimate.of(proportion(n, len(table)), "Clopper–Pearson exact interval, 95%")
-    return Result(
-        quantities={SHARE.name: share, CROSS.name: Estimate(n)},
-        n_models=len(known),
-        n_groups=rows["heritage"].nunique(),
+    return replace(
+        result,
+        n_models=len(names),
+        rows={},
         table=table,
         words={"pairs": table, "crossing": table[table["crosses"]]},
     )
 
 
-def crossings_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`crossings` of many studies."""
-    parts = rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False)
-    gain = {
-        model: means(by_group(outcomes["log_gain"][:, own["place"]], own["category"]))
-        for model, own in parts
-    }
-    pairs = rows.loc[rows["role"] == "tuned", ["model_id", "base_id"]].drop_duplicates().to_numpy()
-    crosses = np.stack([_cross(gain[base], gain[model]) for model, base in pairs], axis=1)
-    return {SHARE.name: shares(crosses), CROSS.name: counted(crosses.sum(axis=1))}
+CROSSINGS = Test(count_crossings, ("log_gain",), EXACT_95, describe=describe_crossings)
 
 
 def _cross(base: Many, tuned: Many) -> Any:
@@ -126,7 +141,7 @@ def answer(evidence: Evidence, over: Case) -> Result:
     """Does tuning move the gain of the last block, norm included, or the sum before the norm,
     across 1?"""
     rows = AtLeast(models=2).of(last_blocks(evidence, over))
-    found = crossings(rows)
+    found = CROSSINGS(rows)
     models = evidence.table("models", modality="encoder")
     left = models[(models["parent"] != "") & ~models["model_id"].isin(rows["model_id"])]
 
@@ -148,7 +163,7 @@ WORLDS = worlds_of_levels(
     SCATTER,
     unit="role",
 )
-TRIAL = Trial(last_blocks, crossings, "category", WORLDS, "prompt", crossings_at_once)
+TRIAL = Trial(last_blocks, CROSSINGS, "category", WORLDS, "prompt")
 
 
 for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):

@@ -10,11 +10,7 @@ from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, 
 from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
 from thermostats.claims.worlds import worlds_of_mean
 from thermostats.studies.delia2026.curves import net_amplification
-from thermostats.studies.delia2026.gains_of_claims import (
-    BELOW,
-    families_at_once,
-    families_that_amplify,
-)
+from thermostats.studies.delia2026.gains_of_claims import BELOW, declare_amplifying
 from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)
@@ -70,8 +66,7 @@ def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
     )
 
 
-share = partial(families_that_amplify, name="models")
-shares = partial(families_at_once, name="models")
+SHARE = declare_amplifying("models")
 NETS = worlds_of_mean("log", float(np.log(124)), 0.0, 1.0)
 """As declared for C20."""
 SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
@@ -80,7 +75,7 @@ by a tenth."""
 
 
 PRE, POST = (
-    Trial(partial(models_of, post=post), share, "", worlds, many=shares)
+    Trial(partial(models_of, post=post), SHARE, "", worlds)
     for post, worlds in ((False, NETS), (True, SUMS))
 )
 
@@ -88,7 +83,7 @@ PRE, POST = (
 @CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)
 def pre_norm(evidence: Evidence) -> Result:
     """Do encoders and vision models without post-norm amplify over the blocks after the first?"""
-    found = share(models_of(evidence, post=False))
+    found = SHARE(models_of(evidence, post=False))
     own = found.rows["models"]
     shown = own.assign(per_block=np.exp(own["log"] / (own["n_layers"] - 1)))
     decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate")["gain"]
@@ -100,7 +95,7 @@ def pre_norm(evidence: Evidence) -> Result:
 @CLAIM.finding("post_norm", primary=AMPLIFY, trial=POST, evidence=MEASURED, needs=LEAST)
 def post_norm(evidence: Evidence) -> Result:
     """Are the sums before the norms of post-norm encoders longer than what enters?"""
-    found = share(models_of(evidence, post=True))
+    found = SHARE(models_of(evidence, post=True))
     own = found.rows["models"]
     draw = net_amplification(own, "sum before the norm over what enters, mean")
     return found.adding(table=own, draw=draw, words={"shown": own})

@@ -18,7 +18,7 @@ import pandas as pd
 from scipy import stats
 
 import thermostats
-from thermostats.modelling.heritage.law import STANDARD
+from thermostats.modelling.heritage.law import TOTAL_SD
 from thermostats.modelling.tree_likelihood import Restricted, pagel, pagel_by_pruning
 from thermostats.tables.tree import Tree
 
@@ -90,9 +90,9 @@ def calibration(shape: str, n: int, clades: int, fits: int) -> dict[str, object]
     unit = np.sqrt(np.square(centred).sum(axis=1).mean())
     rng, ranks, held, warned = np.random.default_rng(len(models)), [], dict.fromkeys(LEVELS, 0), 0
     for seed in range(fits):
-        share, total = rng.beta(1, 1), STANDARD.total_sd * abs(rng.standard_normal())
+        share, total = rng.beta(1, 1), TOTAL_SD * abs(rng.standard_normal())
         drift, own = total * share**0.5 / unit, total * (1 - share) ** 0.5
-        mean = 2 * STANDARD.total_sd * rng.standard_normal()
+        mean = 2 * TOTAL_SD * rng.standard_normal()
         y = (
             mean
             + drift * centred @ rng.standard_normal(roots.shape[1])

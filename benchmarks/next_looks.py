@@ -21,7 +21,7 @@ import pandas as pd
 
 from thermostats.claims.calibration import nearest
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import PLAUSIBLE, levels, plain, point_of, random_of, worlds_of
+from thermostats.claims.levels import PLAUSIBLE, levels, point_of, random_of, worlds_of
 from thermostats.claims.noise import Errors
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import contrast_of
@@ -34,7 +34,7 @@ from thermostats.claims.planning.next_models import (
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, limits_on, shares_of
 from thermostats.claims.planning.search import Budget
-from thermostats.claims.question import Question
+from thermostats.claims.question import Question, plain
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Verdict
 from thermostats.claims.run import claim_of
 from thermostats.claims.study import scripts

@@ -26,6 +26,20 @@ from thermostats.claims.calibration import table
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.study import scripts
 from thermostats.formatting import number
+from thermostats.modelling import (
+    crowding,
+    entropy,
+    lines,
+    matched,
+    measurements,
+    pairs,
+    ranking,
+    transition,
+    unit_means,
+)
+from thermostats.modelling.heritage.law import BLOCKS, STANDARD, TOTAL_SD
+from thermostats.modelling.lineage_law import Lineage
+from thermostats.modelling.mixed_model import Declaration
 from thermostats.plots.general import legend_above, reference
 from thermostats.plots.svg import drawn
 from thermostats.tables.export import codebook
@@ -203,7 +217,57 @@ def models() -> str:
             ", ".join(_using(name)) or "none",
         )
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *parts()]) + "\n"
+
+
+def parts() -> list[str]:
+    """The parts of every law that is a declaration, with their priors."""
+    lines = [
+        "## Parts and priors",
+        "",
+        "As laws with all their columns draw them; numbers that a fit takes from its rows are here "
+        "those of outcomes and covariates whose standard deviation is 1.",
+    ]
+    for name, declared in declarations().items():
+        priors = [f"| {' | '.join(prior)} |" for prior in declared.priors]
+        lines += ["", f"### {name}", "", "```text", *declared.equations, "```", ""]
+        lines += ["| part | prior | reason |", "|---|---|---|", *priors]
+    return lines
+
+
+def declarations() -> dict[str, Declaration]:
+    """Declarations by the function that fits them, with all columns that a law of its kind may
+    have."""
+    unit = pd.DataFrame({"log_rho": [-1.0, 1.0]})
+    tree = thermostats.tree(thermostats.model_rows("pooled", "penultimate_gain"))
+    numbers = {name: BLOCKS[name] for name in ("geometry", "scale")}
+    line = lines.declare_line(
+        unit,
+        unit["log_rho"].to_numpy(),
+        "y",
+        ["x"],
+        group="heritage",
+        levels=(),
+        scale=1.0,
+        error=lines.ERROR,
+    )
+    return {
+        "fit_heritage": STANDARD,
+        "fit_line": line,
+        "fit_lineage": Lineage(
+            tree=tree, blocks=numbers, logs=True, total_sd=TOTAL_SD, concentration=1.0
+        ),
+        "fit_matched": matched.declare_cells(matched.SCALE, lines.ERROR),
+        "fit_sources": measurements.declare_measurements(measurements.KINDS),
+        "fit_spectral": crowding.LINE,
+        "fit_crowding": crowding.declare_slopes(unit, "within", "between"),
+        "fit_threshold": crowding.STEP,
+        "fit_transition": transition.declare_places(list(transition.SHAPE)),
+        "fit_invariance": pairs.PAIRS,
+        "fit_benchmark": ranking.RANKS,
+        "fit_slopes": entropy.SLOPES,
+        "fit_unit_means": unit_means.declare_units("outcome", "group", 1.0),
+    }
 
 
 def _reached(code: Mapping[str, Any], name: str) -> str:

@@ -95,7 +95,7 @@ features = thermostats.model_rows("pooled", "penultimate_gain")
 expanding = features.assign(expands=features["penultimate_gain"] > 1)
 line = thermostats.fit_line(features, "penultimate_gain", ["n_layers"], scale=0.5)
 share = thermostats.fit_share(expanding, "expands")
-crowding = thermostats.fit_crowding(features)
+crowding = thermostats.studies.delia2026.fit_crowding(features)
 print(*[f"{each.law.name}: {each.status}" for each in (line, share, crowding)], sep="\n")
 
 # %% [markdown]

@@ -343,9 +343,6 @@ def ran(line: str, refusal: Refusal) -> Any:
 def apart() -> dict[str, Any]:
     """Fits that the package has not by name: their lines call them as their user has imported
     them."""
-    from thermostats.modelling.ranking import fit_rank_means
-    from thermostats.modelling.unit_means import fit_means, fit_pair_means, fit_unit_means
+    from thermostats.modelling.unit_means import fit_unit_means
 
-    return {
-        each.__name__: each for each in (fit_means, fit_pair_means, fit_rank_means, fit_unit_means)
-    }
+    return {fit_unit_means.__name__: fit_unit_means}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 from inspect import isfunction
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
     from thermostats.claims.planning.next_models import next_models as next_models
@@ -13,10 +15,6 @@ if TYPE_CHECKING:
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
     from thermostats.measurement.proving import prove as prove
-    from thermostats.modelling.crowding import fit_crowding as fit_crowding
-    from thermostats.modelling.crowding import fit_spectral as fit_spectral
-    from thermostats.modelling.crowding import fit_threshold as fit_threshold
-    from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.fit import compare as compare
     from thermostats.modelling.fit import fit as fit
     from thermostats.modelling.fit import load_fit as load_fit
@@ -29,9 +27,7 @@ if TYPE_CHECKING:
     from thermostats.modelling.matched import fit_matched as fit_matched
     from thermostats.modelling.measurements import fit_sources as fit_sources
     from thermostats.modelling.model_gains import gain_rows as gain_rows
-    from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.pairs import paired as paired
-    from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
     from thermostats.modelling.shares import fit_share as fit_share
     from thermostats.modelling.specification import specification_curve as specification_curve
     from thermostats.modelling.transition import fit_transition as fit_transition
@@ -66,21 +62,15 @@ _HOME = {
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.snapshot",
     "fit": "thermostats.modelling.fit",
-    "fit_benchmark": "thermostats.modelling.ranking",
-    "fit_crowding": "thermostats.modelling.crowding",
     "fit_envelope": "thermostats.modelling.kleiber",
     "fit_heritage": "thermostats.modelling.heritage.fit_heritage",
-    "fit_invariance": "thermostats.modelling.pairs",
     "fit_kleiber": "thermostats.modelling.kleiber",
     "fit_line": "thermostats.modelling.lines",
     "fit_lineage": "thermostats.modelling.fit_lineage",
     "fit_matched": "thermostats.modelling.matched",
     "fit_share": "thermostats.modelling.shares",
-    "fit_slopes": "thermostats.modelling.entropy",
     "fit_sources": "thermostats.modelling.measurements",
-    "fit_spectral": "thermostats.modelling.crowding",
     "fit_transition": "thermostats.modelling.transition",
-    "fit_threshold": "thermostats.modelling.crowding",
     "forget": "thermostats.tables.join",
     "gain_rows": "thermostats.modelling.model_gains",
     "join": "thermostats.tables.join",
@@ -108,6 +98,7 @@ _HOME = {
 }
 _CALLED = "claims"
 """The package of claims, which is a function too."""
+_STUDIES = "studies"
 __all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
 _INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
 """Names that one may look for, and the call that does what they would."""
@@ -115,8 +106,11 @@ _INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
 
 def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
-    if name == _CALLED:
-        return import_module(f"{__name__}.{_CALLED}")
+    if name in (_CALLED, _STUDIES):
+        return import_module(f"{__name__}.{name}")
+    if name not in _HOME and (study := find_study(name)):
+        warn(f"thermostats.{name} is {study}.{name} now", DeprecationWarning, stacklevel=2)
+        return getattr(import_module(study), name)
     if name not in _HOME:
         from thermostats.errors import nearest  # noqa: PLC0415
 
@@ -125,13 +119,30 @@ def __getattr__(name: str) -> Any:
         )
         what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
-    public = getattr(import_module(_HOME[name]), name)
+    globals()[name] = import_public(_HOME[name], name, __name__)
+    return globals()[name]
+
+
+def find_study(name: str) -> str:
+    """The study whose claims alone ask for a model of this name, empty where none does; such names
+    are found at the top, with a warning, for one release more."""
+    if not name.startswith("fit_"):
+        return ""
+    folder = import_module(f"{__name__}.{_STUDIES}").__path__
+    studies = [f"{__name__}.{_STUDIES}.{found.name}" for found in iter_modules(folder)]
+    own = (study for study in studies if name in getattr(import_module(study), "__all__", ()))
+    return next(own, "")
+
+
+def import_public(module: str, name: str, home: str) -> Any:
+    """What a module has by a name, as its users know it: a function whose wrong calls are refused
+    in words, and that belongs to the package which is its home."""
+    public = getattr(import_module(module), name)
     if isfunction(public):
         from thermostats.next_steps import in_words  # noqa: PLC0415
 
         public = in_words(public)
-        public.__module__, public.__qualname__ = __name__, name  # where pickle finds it
-    globals()[name] = public
+        public.__module__, public.__qualname__ = home, name  # where pickle finds it
     return public
 
 

@@ -253,9 +253,11 @@ def lines_for_a_shell() -> Iterator[None]:
 
 
 def call(function: str, *values: Any, **arguments: Any) -> str:
-    """The call of a function by name: of the package, or where that has none such, as its user has
-    imported it."""
+    """The call of a function by name: of the package, of the study that it is of, or where neither
+    has one such, as its user has imported it."""
     home = f"{PROGRAM}." if function in thermostats.__all__ else ""
+    if study := thermostats.find_study(function):
+        home = f"{study}."
     words = [
         *map(written, values),
         *(f"{name}={written(value)}" for name, value in arguments.items()),

@@ -44,7 +44,7 @@ def test_verdict(
     c03 = by_rules_alone("c03")
     monkeypatch.setattr(c03, "models", lambda _: made(gains, width))
     rows = c03.signs(altered().named("published"), c03.GAIN)
-    assert c03.FIXES_THE_SIGN.verdict(c03.by_every_model(rows)) == verdict
+    assert c03.FIXES_THE_SIGN.verdict(c03.EXCEPTIONS(rows)) == verdict
 
 
 def test_a_difference_is_asked_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_a_difference_is_asked_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         c03, "models", lambda _: made([0.9, 0.9, 0.9, 0.9, 1.1] + [0.9] * 7 + [1.1] * 12)
     )
     rows = c03.signs(altered().named("published"), c03.GAIN)
-    assert c03.DIFFERS.verdict(c03.by_families(rows)) == YES
+    assert c03.DIFFERS.verdict(c03.FAMILIES(rows)) == YES
     assert c03.by_whole_labs(rows) == 1.0
     labs = ["EleutherAI"] * 2 + ["A", "B", "C"]
     assert (

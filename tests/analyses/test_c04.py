@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from thermostats.claims import levels
 from thermostats.claims.noise import Random
+from thermostats.claims.question import plain
 from thermostats.modelling.heritage.variance_shares import shares_of_signals
 from thermostats.plots.general import forest
 from thermostats.studies.delia2026 import hierarchy
@@ -69,7 +70,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
     rows = question.trial.of(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
-        world = hierarchy.BY_GEOMETRY.at(size)
+        world = hierarchy.GEOMETRY_SHARES.at(size)
         drawn = world.signal(
             rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200)
         )
@@ -79,9 +80,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
             )
             for coding in hierarchy.CODINGS
         )
-        held = levels.truths(question, levels.plain(rows), question.trial.worlds.at(size))[
-            "supported"
-        ]
+        held = levels.truths(question, plain(rows), question.trial.worlds.at(size))["supported"]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
 
 

@@ -53,9 +53,8 @@ def test_tenfold_is_asked_of_every_pair_and_refuted_by_the_means(
     norms: list[float], right: bool, verdict: str
 ) -> None:
     labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
-    result = c05.of_labs(
-        pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"})
-    )
+    rows = pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"})
+    result = c05.OF_LABS(c05.right_norms(rows))
     assert said(c05, "value_norm.labs", result) == verdict
 
 
@@ -107,6 +106,6 @@ def rows_of_recipes(gains: list[int]) -> pd.DataFrame:
 def test_recipes_are_the_units_of_models_trained_here(gains: list[int], verdict: str) -> None:
     """Over models both orders of six recipes would decide."""
     rows = rows_of_recipes(gains)
-    assert c05.NEGATIVE.verdict(c05.ranked(rows)) == YES
-    found = c05.ranked_recipes(rows)
+    assert c05.NEGATIVE.verdict(c05.RANKS(rows)) == YES
+    found = c05.OF_RECIPES(rows)
     assert c05.NEGATIVE.verdict(found) == verdict and (found.n_models, found.n_groups) == (48, 6)

@@ -57,11 +57,11 @@ def test_the_rule_on_other_families_reads_rows_alone(r: float, verdict: str) -> 
     c10 = analysis("c10")
     rows = pd.concat([c10.outside(altered().named("published"))] * 4, ignore_index=True)
     rows["log_gain"] = 0.1 * r * (rows["dense"] - 0.5)
-    assert c10.BETTER.verdict(c10.by_rule(rows)) == verdict
+    assert c10.BETTER.verdict(c10.BY_RULE(rows)) == verdict
     once = rows.head(14).assign(
         log_gain=lambda f: f["log_gain"].where(f.index >= 3, -f["log_gain"])
     )
-    assert c10.BETTER.verdict(c10.by_rule(once)) == (OPEN if r < 0 else NO)
+    assert c10.BETTER.verdict(c10.BY_RULE(once)) == (OPEN if r < 0 else NO)
 
 
 def test_the_named_pair_is_of_one_lab() -> None:

@@ -30,9 +30,9 @@ def any_of(models: list[str]) -> Callable[[pd.DataFrame], pd.Series]:
 def test_many_pairs_without_a_flip_support_it(pairs: int, verdict: str) -> None:
     c11 = analysis("c11")
     rows = pd.DataFrame({"model_id": range(pairs), "heritage": "lab", "flips": False})
-    assert c11.CANNOT.verdict(c11.flips(rows)) == verdict
-    assert c11.CANNOT.verdict(c11.flips(rows.assign(flips=rows.index == 0))) == OPEN
-    assert c11.CANNOT.verdict(c11.flips(rows.assign(flips=rows.index < 2))) == NO
+    assert c11.CANNOT.verdict(c11.FLIPPED(rows)) == verdict
+    assert c11.CANNOT.verdict(c11.FLIPPED(rows.assign(flips=rows.index == 0))) == OPEN
+    assert c11.CANNOT.verdict(c11.FLIPPED(rows.assign(flips=rows.index < 2))) == NO
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_the_magnitude_is_judged_over_categories_of_prompts(
     rows = pd.DataFrame({"model_id": "m", "heritage": "lab", "category": categories, "pairs": 2})
     rule = next(q.primary for q in c11.CLAIM.questions if q.name == "magnitude")
     assert (
-        rule.verdict(c11.changes(rows.assign(log_ratio=np.log(change) + spread * wobble)))
+        rule.verdict(c11.CHANGES(rows.assign(log_ratio=np.log(change) + spread * wobble)))
         == verdict
     )
 
@@ -83,6 +83,6 @@ def test_pairs_known_by_the_penultimate_gain_count_where_one_source_has_both() -
     assert list(unstated["flips"]) == [True, True]
     c11 = analysis("c11")
     assert (
-        c11.CANNOT.verdict(c11.flips(found)) == OPEN
-        and c11.CANNOT.verdict(c11.flips(unstated)) == NO
+        c11.CANNOT.verdict(c11.FLIPPED(found)) == OPEN
+        and c11.CANNOT.verdict(c11.FLIPPED(unstated)) == NO
     )

@@ -105,7 +105,7 @@ def study(c22: Any, part: float, seed: int) -> pd.DataFrame:
 @pytest.mark.parametrize(("part", "expected", "blocks"), [(1.0, YES, 10), (0.0, NO, 1)])
 def test_known_profiles_are_recovered(part: float, expected: str, blocks: int) -> None:
     c22 = analysis("c22")
-    result = c22.by_distance(study(c22, part, 3))
+    result = c22.DISTANCE(study(c22, part, 3))
     assert verdict(c22, "from_the_end", result) == expected
     assert result.quantities["blocks from the end"].value == blocks
     assert result.quantities["earlier blocks"].value == pytest.approx(0.05 - 0.1 * part, abs=0.01)
@@ -116,9 +116,9 @@ def test_many_studies_have_what_single_ones_have() -> None:
     design = study(c22, 0.5, 1)
     studies = [study(c22, 0.5, seed) for seed in range(4)]
     outcomes = {name: np.stack([each[name] for each in studies]) for name in c22.AT}
-    many = Result(quantities=c22.distance_at_once(design, outcomes))
+    many = Result(quantities=c22.DISTANCE.many(design, outcomes))
     for place, each in enumerate(studies):
-        single = c22.by_distance(each)
+        single = c22.DISTANCE(each)
         for part in (V("earlier blocks"), V("earlier blocks").lower, V("earlier blocks").upper):
             assert part.of(many)[place] == pytest.approx(part.of(single))
 

@@ -50,7 +50,7 @@ def test_scatter_leaves_it_open() -> None:
         {"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]}
     )
     rows = rows.assign(log_blocks=blocks, law=0.1 * blocks, excess=rng.normal(0, 2.0, len(DEPTHS)))
-    assert verdict(c23, "law.from_block_1", c23.against_the_law(rows)) == OPEN
+    assert verdict(c23, "law.from_block_1", c23.AGAINST_THE_LAW(rows)) == OPEN
 
 
 def test_the_slope_is_that_of_least_squares_and_the_law_s_own_is_zero_beyond_it() -> None:
@@ -63,11 +63,11 @@ def test_the_slope_is_that_of_least_squares_and_the_law_s_own_is_zero_beyond_it(
         {"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]}
     )
     rows = rows.assign(log_blocks=blocks, law=law, excess=rng.normal(0, 0.1, len(DEPTHS)))
-    result = c23.against_the_law(rows)
+    result = c23.AGAINST_THE_LAW(rows)
     assert result.quantities["slope"].value == pytest.approx(
         np.polyfit(blocks, law + rows["excess"], 1)[0]
     )
-    assert result.words["of_law"] == pytest.approx(np.polyfit(blocks, law, 1)[0])
+    assert c23.slope_of_law(rows) == pytest.approx(np.polyfit(blocks, law, 1)[0])
 
 
 def test_a_product_that_does_not_grow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,7 +40,7 @@ def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> 
 
 def verdict(rows: pd.DataFrame) -> str:
     h01 = analysis("h01")
-    return str(h01.HERITABLE.verdict(h01.descent(rows)))
+    return str(h01.HERITABLE.verdict(h01.DESCENT(rows)))
 
 
 def test_the_rule_on_models_that_are_alike_and_on_models_that_are_not() -> None:
@@ -148,7 +148,7 @@ def test_the_figure_shows_the_interval_of_lambda_and_its_names_do_not_collide() 
     assert [
         pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])
     ] == []
-    estimate = h01.descent(rows).headline
+    estimate = h01.DESCENT(rows).headline
     assert above.get_xlabel().startswith("λ")
     inside = above.lines[1].get_xdata()
     assert (min(inside), max(inside)) == (estimate.lower, estimate.upper)

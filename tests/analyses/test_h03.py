@@ -19,7 +19,7 @@ def test_the_rule_on_many_branches(n: int, changed: int, verdict: str) -> None:
             "changes": np.arange(n) < changed,
         }
     )
-    assert h03.KEEPS.verdict(h03.changed(rows)) == verdict
+    assert h03.KEEPS.verdict(h03.CHANGED(rows)) == verdict
 
 
 def test_a_branch_changes_the_side_only_where_both_intervals_exclude_1() -> None:

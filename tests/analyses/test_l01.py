@@ -39,7 +39,7 @@ def made(
 def test_the_law_by_which_models_were_made_is_told(rate: float, power: float, says: str) -> None:
     l01 = analysis("l01")
     rows = laws(made(rate, power, seed=1))
-    assert verdict(l01, "models", l01.share(rows)) == says
+    assert verdict(l01, "models", l01.SHARED(rows)) == says
     fitted, true = (rows["power"], power) if power else (rows["growth"], np.exp(rate))
     assert fitted.median() == pytest.approx(true, rel=0.02)
 
@@ -50,7 +50,7 @@ def test_of_models_that_do_not_grow_half_go_either_way() -> None:
     favoured = np.concatenate([laws(made(0.0, 0.0, seed))["exponential"] for seed in range(40)])
     assert abs(favoured.mean() - 0.5) < 3 * 0.5 / favoured.size**0.5
     l01 = analysis("l01")
-    assert verdict(l01, "models", l01.share(laws(made(0.0, 0.0, seed=0)))) == OPEN
+    assert verdict(l01, "models", l01.SHARED(laws(made(0.0, 0.0, seed=0)))) == OPEN
 
 
 def test_errors_that_go_together_hardly_hide_a_power_law() -> None:

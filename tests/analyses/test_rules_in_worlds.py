@@ -16,6 +16,7 @@ from altered import ROOT, analysis, shipped
 
 from thermostats.claims import calibration, condition, levels
 from thermostats.claims.calibration import Side
+from thermostats.claims.question import plain
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Posterior
 from thermostats.claims.study import scripts
@@ -160,9 +161,7 @@ def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_poi
 def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int) -> float:
     """How often a side is given in fresh studies of a world."""
     world = levels.worlds_of(question).at(**levels.point_of(worst["point"]))
-    made = levels.levels(question, levels.plain(rows), world, n, f"fresh {n}")[
-        :, levels.SIDES.index(side)
-    ]
+    made = levels.levels(question, plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
     return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())
 
 
@@ -172,15 +171,15 @@ def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: s
     of 999 of them."""
     for name, (question, rows) in tried(claim).items():
         rule, trial = question.on_trial()
-        if trial.many is None:
+        if trial.many_studies is None:
             continue
-        plain, worlds = levels.plain(rows), trial.worlds
+        own, worlds = plain(rows), trial.worlds
         for world in (worlds.at(NULL), worlds.at(CLAIMED)):
-            outcomes = world.draw(plain, levels.random_of(question, plain, 4, "at once"))
-            at_once = levels._of_all(rule, trial, plain, outcomes)
+            outcomes = world.draw(own, levels.random_of(question, own, 4, "at once"))
+            at_once = levels._of_all(rule, trial, own, outcomes)
             single = [
                 levels._of_study(rule, replace(trial, unit=""), study)
-                for study in levels._studies(plain, outcomes)
+                for study in levels._studies(own, outcomes)
             ]
             error = (
                 4 * np.sqrt(np.array(single) * (1 - np.array(single)) / 999)

@@ -36,4 +36,4 @@ def test_the_rule_on_many_pairs(pairs: int, crossing: int, verdict: str) -> None
             )
     rows = pd.concat(parts, ignore_index=True)
     rows["log_gain"] += 0.001 * rng.normal(size=len(rows))
-    assert x01.CAN.verdict(x01.crossings(rows)) == verdict
+    assert x01.CAN.verdict(x01.CROSSINGS(rows)) == verdict

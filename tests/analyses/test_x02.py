@@ -27,11 +27,11 @@ def test_enough_families_support_it(models: int, verdict: str) -> None:
     rows = pd.DataFrame(
         {"model_id": named, "heritage": named, "family": named, "log": 0.4, "half": 0.1}
     )
-    assert x02.AMPLIFY.verdict(x02.share(rows)) == verdict
+    assert x02.AMPLIFY.verdict(x02.SHARE(rows)) == verdict
     for losing, said in ((1, OPEN), (2, NO)):
         assert (
             x02.AMPLIFY.verdict(
-                x02.share(rows.assign(log=np.where(rows.index < losing, -0.4, 0.4)))
+                x02.SHARE(rows.assign(log=np.where(rows.index < losing, -0.4, 0.4)))
             )
             == said
         )

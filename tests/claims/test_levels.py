@@ -25,7 +25,7 @@ from thermostats.claims.judge import (
     two_verdicts,
     weigh,
 )
-from thermostats.claims.question import Question, Scope, Trial
+from thermostats.claims.question import OneByOne, Question, Scope, Test, Trial, plain
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
     ALPHA,
@@ -83,7 +83,7 @@ def of_line(rows: pd.DataFrame) -> Result:
 
 
 def question(worlds: Worlds | None, rule: Rule = RISES, n: int = 20, unit: str = "") -> Question:
-    trial = Trial(lambda _: study(n), of_line, unit, worlds)
+    trial = Trial(lambda _: study(n), OneByOne(of_line), unit, worlds)
     return Question("T01.line", "line", None, lambda _: of_line(study(n)), rule, trial=trial)
 
 
@@ -278,7 +278,7 @@ def test_bad_worlds_are_refused_by_name() -> None:
     def fails(_: pd.DataFrame) -> Result:
         raise UsageError("too few")
 
-    lost = replace(question(LINE), trial=Trial(lambda _: study(), fails, "", LINE))
+    lost = replace(question(LINE), trial=Trial(lambda _: study(), OneByOne(fails), "", LINE))
     with pytest.raises(DataError, match=r"truth of a world cannot be computed.*T01\.line"):
         levels.truths(lost, study(), LINE.at())
     with pytest.raises(DataError, match="without worlds"):
@@ -514,7 +514,9 @@ def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> 
     rows = study().assign(y=0.0)
     rows.loc[0, ["x", "y"]] = 9.0
     rows["y"] += 0.1 * np.random.default_rng(5).normal(size=len(rows))
-    (supported, _) = levels._of_study(RISES, Trial(lambda _: rows, of_line, "model_id"), rows)
+    (supported, _) = levels._of_study(
+        RISES, Trial(lambda _: rows, OneByOne(of_line), "model_id"), rows
+    )
     alone = of_line(rows[rows["model_id"] != "m0"])
     assert supported == pytest.approx(float(RISES.level(alone, SUPPORTED)) / 4)
 
@@ -527,7 +529,9 @@ def test_studies_at_once_are_studies_one_by_one() -> None:
 
     single = question(LINE, unit="model_id", n=8)
     assert single.trial is not None
-    at_once = replace(single, trial=replace(single.trial, many=many))
+    at_once = replace(
+        single, trial=replace(single.trial, test=Test(many, ("y",), p_kind="p-value"))
+    )
     for world in (LINE.at("null", "lognormal", ar=0.3), LINE.at("claimed")):
         one, other = (
             levels.levels(asked, study(8), world, 60, "seed") for asked in (single, at_once)
@@ -659,10 +663,10 @@ def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
         }
     )
     rows = rows.convert_dtypes().astype({"name": "string"})
-    made = levels.plain(rows)
+    made = plain(rows)
     assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]
     assert made["whole"].tolist() == [1, 2, 3] and made["n"].isna().tolist() == [False, False, True]
-    pd.testing.assert_frame_equal(levels.plain(made), made)
+    pd.testing.assert_frame_equal(plain(made), made)
 
 
 def test_a_world_may_know_its_own_truth() -> None:

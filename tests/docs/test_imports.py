@@ -46,7 +46,7 @@ def test_pymc_and_arviz_are_known_where_models_are_declared_and_drawn() -> None:
         for path in sorted((ROOT / "thermostats").rglob("*.py"))
         if SAMPLERS & _names(path)
     }
-    laws = {"kleiber", "unit_means", "pairs", "populations", "ranking", "shares"}
+    laws = {"kleiber", "shares"}
     assert found == {
         f"thermostats/modelling/{name}.py" for name in ("draws", "sampling", *laws)
     } | {"thermostats/modelling/heritage/law.py"}

@@ -62,10 +62,10 @@ RUN = {
         'names = {"model": "model", "lab": "lab", "depth": "layers", "heads": "heads"}',
         'moved = thermostats.fit_transition(star, outcome="star", **names)',
         "dense = df.assign(density=df.heads**2 / df.hidden)",
-        'crowded = thermostats.fit_crowding(dense, "gain", model="model", lab="lab", '
-        'density="density")',
-        'thermostats.fit_threshold(dense, outcome="gain", model="model", lab="lab", '
-        'density="density")',
+        'crowded = thermostats.studies.delia2026.fit_crowding(dense, "gain", model="model", '
+        'lab="lab", density="density")',
+        'thermostats.studies.delia2026.fit_threshold(dense, outcome="gain", model="model", '
+        'lab="lab", density="density")',
     ),
     "any fit": (
         "fit.summary()",
@@ -132,7 +132,8 @@ RUN = {
         "thermostats.models()",
         "thermostats.claims()",
         'thermostats.prompt_rows("last_gain", "published")',
-        'thermostats.fit_slopes(thermostats.prompt_rows("last_gain", "measured"))',
+        "thermostats.studies.delia2026.fit_slopes("
+        'thermostats.prompt_rows("last_gain", "measured"))',
     ),
     "joining": (
         'whole = {"columns": {**OURS, "gain": "penultimate_gain"}, "factors": {"n_params": 1e6}}',
@@ -179,7 +180,7 @@ NAMED = (
         "fit.predict(df[['layers']])",
         'df.assign(**{"lab": VALUES, "heads": VALUES, "params_m": VALUES})',
     ),
-    ("thermostats.fit_crowding(df)", 'density="COLUMN"'),
+    ("thermostats.studies.delia2026.fit_crowding(df)", 'density="COLUMN"'),
     ('thermostats.fit_share(df, "gian > 1")', 'fit_share(df, "gain > 1")'),
     (
         "thermostats.fit_kleiber(df)",

@@ -28,10 +28,10 @@ from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pairs import fit_invariance, pairs_of
 from thermostats.modelling.populations import cells
-from thermostats.modelling.ranking import fit_benchmark, fit_rank_means
+from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
 from thermostats.modelling.transition import fit_transition, transition_rows
-from thermostats.modelling.unit_means import fit_means, fit_pair_means, fit_unit_means
+from thermostats.modelling.unit_means import fit_unit_means
 
 Table = pd.DataFrame
 REFUSED, SAID = "refused", "said"
@@ -211,26 +211,9 @@ CASES = {
         (),
         lambda t: t.assign(entropy=t["entropy"].where(t["model_id"] != "m0", 3.0)),
     ),
-    "pair_means": Case(
-        paired,
-        lambda t: fit_pair_means(t, seed=1),
-        lambda t: pairs_of(t)[1],
-        "value",
-        (),
-        lambda t: t.assign(value=t.groupby(["prompt_id", "family"])["value"].transform("first")),
-    ),
-    "rank_means": Case(
-        prompted,
-        lambda t: fit_rank_means(t, seed=1),
-        of_cells("an order of models"),
-        "value",
-        (),
-        lambda t: t.assign(category=t["prompt_id"]),
-    ),
     "unit_means": Case(
         prompted, lambda t: fit_unit_means(t, "value", scale=0.5, seed=1), None, "value", ()
     ),
-    "means": Case(prompted, lambda t: fit_means(t, "value", scale=0.5, seed=1), None, "value", ()),
     "share": Case(truths, lambda t: fit_share(t, "holds", seed=1), None, "holds", ()),
     "sources": Case(measured, lambda t: fit_sources(t, GAIN, seed=1), None, GAIN, ()),
     "matched": Case(
@@ -391,7 +374,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "two models": (SAID, "2 models: differences between models rest on the priors"),
         "rank-deficient": (SAID, "no slope of m0"),
     },
-    "means": {name: said for name, said in {**COMMON, **UNKNOWN}.items() if name != "no lab"},
+    "unit_means": {name: said for name, said in {**COMMON, **UNKNOWN}.items() if name != "no lab"},
     "share": {
         "one lab": (SAID, "one heritage: units count as independent"),
         "one model a lab": (SAID, "one unit of every heritage"),
@@ -424,19 +407,17 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
     },
 }
 EXPECTED |= {"envelope": EXPECTED["kleiber"], "threshold": EXPECTED["crowding"]}
-EXPECTED |= {
-    "pair_means": EXPECTED["invariance"],
-    "rank_means": EXPECTED["benchmark"],
-    "unit_means": EXPECTED["means"],
-}
 TAKEN = {
     ("invariance", "one model a lab"): "pairs of several labs are one population",
     ("invariance", "two models"): "two pairs: the number is said in the result",
     **{
-        ("means", bad): "labs are not read"
+        ("unit_means", bad): "labs are not read"
         for bad in ("one lab", "one model a lab", "no lab", "two models")
     },
-    **{("means", f"gain {what} zero"): "an outcome may have any sign" for what in ("of", "below")},
+    **{
+        ("unit_means", f"gain {what} zero"): "an outcome may have any sign"
+        for what in ("of", "below")
+    },
     ("share", "gain of zero"): "0 is false",
     ("sources", "one lab"): "kinds with one value are left out and named",
     ("sources", "one model a lab"): "kinds that coincide are named",
@@ -444,11 +425,5 @@ TAKEN = {
     ("sources", "gain not known"): "a row without the gain is no measurement of it",
     ("line", "gain of zero"): "an outcome may have any sign",
     ("line", "gain below zero"): "an outcome may have any sign",
-}
-TAKEN |= {
-    (exact, bad): why
-    for exact, sampled in (("pair_means", "invariance"), ("unit_means", "means"))
-    for (fit, bad), why in list(TAKEN.items())
-    if fit == sampled
 }
 """What is no bad input of a fit, or is said where the fit is made."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from thermostats.modelling.checks import SURE
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage.law import STANDARD, in_order, orders_of, quantities
+from thermostats.modelling.heritage.law import STANDARD, in_order, list_bases, orders_of, quantities
 from thermostats.modelling.heritage.simulated import contributions, model_facts
 
 PER_DESIGN = 10
@@ -43,10 +43,10 @@ def _orders(
     facts: pd.DataFrame, shares: Mapping[str, float], rng: np.random.Generator
 ) -> dict[str, float]:
     """Posterior probabilities of the orders in one simulated study."""
-    bases = STANDARD.of(facts).bases
+    bases = list_bases(STANDARD.design_rows(facts))
     y = np.sum(list(contributions(bases, shares, TOTAL, rng).values()), axis=0)
     y = y + ERROR * rng.normal(size=len(facts))
-    laid = STANDARD.of(facts.assign(log_gain=y, error=ERROR))
+    laid = STANDARD.design_rows(facts.assign(log_gain=y, error=ERROR))
     draws = laid.model.sample(seed=int(rng.integers(2**31)), settings=DRAWN)
     drawn = quantities(draws.values, laid)
     return {order: float(in_order(order, drawn).mean()) for order in orders_of(tuple(bases))}

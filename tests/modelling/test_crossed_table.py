@@ -6,7 +6,7 @@ import pytest
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.populations import cells, interplay, sum_zero
+from thermostats.modelling.populations import cells, sum_zero
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -34,21 +34,4 @@ def test_bad_tables_are_refused() -> None:
 def test_effects_sum_to_zero_and_are_exchangeable() -> None:
     basis = sum_zero(5)
     assert basis @ basis.T == pytest.approx(np.eye(5) - 1 / 5)
-    group = np.array([0, 0, 0, 1, 1])
-    within = sum_zero(5, group)
-    assert within.shape == (5, 3)
-    assert np.eye(2)[group].T @ within == pytest.approx(np.zeros((2, 3)))
     assert sum_zero(1).shape == (1, 0)
-
-
-def test_interplay_sums_to_zero_over_models_and_over_categories() -> None:
-    model, category = (at.ravel() for at in np.indices((3, 4)))
-    design = interplay(model, category, 3, 4)
-    assert design.T @ design == pytest.approx(np.eye(6))
-    for codes in (model, category):
-        assert np.eye(codes.max() + 1)[codes].T @ design == pytest.approx(
-            np.zeros((codes.max() + 1, 6))
-        )
-    new = interplay(np.array([0, 3, 3]), np.array([0, 0, 1]), 3, 4)
-    assert new[:, 6:].tolist() == [[0, 0], [1, 0], [0, 1]]
-    assert not new[1:, :6].any()

@@ -1,30 +1,27 @@
-"""Means of units with estimated errors, drawn exactly: against the sampled laws, on the study's
-rows and in simulation.
+"""Means of units with estimated errors, drawn exactly: in simulated tables.
 
-The worlds are those of the sampled laws: errors of single prompts are Student-t, and models differ
-in spread.
+In these errors of single prompts are Student-t, and models differ in spread.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import shipped_tables
 from scipy import stats
 from simulated import benchmark_table, pairs_of_log_gains, pairs_table
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
+from thermostats.modelling import ranking, unit_means
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.fit import Fit
+from thermostats.modelling.fit import Fit, load_fit
 from thermostats.modelling.pairs import fit_invariance
-from thermostats.modelling.ranking import fit_benchmark, fit_rank_means
-from thermostats.modelling.unit_means import fit_means, fit_pair_means, fit_unit_means
-from thermostats.studies.delia2026 import gains_of_claims, hierarchy
-from thermostats.studies.delia2026.stated_facts import GPT2, LAST_GAIN_FILES, published_or_set
+from thermostats.modelling.ranking import fit_benchmark
+from thermostats.modelling.unit_means import fit_unit_means
 
 FEW = Settings(draws=250)
-SHORT = Settings(draws=500, tune=500)
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
 
@@ -32,12 +29,12 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
     table = pairs_table(
         np.random.default_rng(1), levels=[0.5, 0.3, -0.2], changes=[-0.3, 0.02, 0.4]
     )
-    fit = fit_pair_means(table, seed=1)
+    fit = fit_invariance(table, seed=1)
     assert fit.status == "passed" and fit.draws.exact
     for j, (pair, rows) in enumerate(fit.rows.groupby("pair")):
         line = stats.linregress(rows["base"], rows["change"])
         assert fit.model.y[[j, j + 3]] == pytest.approx([rows["base"].mean(), line.intercept])
-        assert fit.design.slope[j] == pytest.approx(line.slope), pair
+        assert -fit.design.table["level"].iloc[j + 3] == pytest.approx(line.slope), pair
     pairs = fit.table("pairs")
     assert np.log(pairs["ratio"].to_numpy()) == pytest.approx(
         [-0.3, 0.02, 0.4], abs=4 * 0.05 / 25**0.5
@@ -61,7 +58,7 @@ def test_a_pair_is_its_two_means_and_the_slope_of_its_prompts() -> None:
 
 def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common() -> None:
     table = benchmark_table(np.random.default_rng(1), LEVELS, prompt_sd=0.5)
-    fit = fit_rank_means(table, order=["m0", "m1", "m2"], seed=1)
+    fit = fit_benchmark(table, order=["m0", "m1", "m2"], seed=1)
     means = np.log(table["value"]).groupby([table["model_id"], table["category"]]).mean()
     assert fit.model.y == pytest.approx(means.to_numpy())
     assert np.median(fit.model.error) == pytest.approx(0.03 / 5**0.5, rel=0.25)
@@ -79,9 +76,9 @@ def test_ranks_are_of_means_whose_errors_leave_out_what_prompts_have_in_common()
 
 def test_a_missing_cell_moves_no_model_by_its_prompt() -> None:
     table = benchmark_table(np.random.default_rng(1), LEVELS, prompt_sd=1.0)
-    whole = fit_rank_means(table, order=["m0", "m1"], seed=1)
+    whole = fit_benchmark(table, order=["m0", "m1"], seed=1)
     highest = table.loc[table["model_id"] == "m1", "value"].idxmax()
-    lacking = fit_rank_means(table.drop(index=highest), order=["m0", "m1"], seed=1)
+    lacking = fit_benchmark(table.drop(index=highest), order=["m0", "m1"], seed=1)
     assert lacking.model.y == pytest.approx(whole.model.y, abs=0.05)
 
 
@@ -98,29 +95,7 @@ def test_means_of_units_are_over_groups() -> None:
     assert new["y_sd"][1] > 3 * new["y_sd"][0]
 
 
-def test_priors_in_words_are_those_of_the_scales() -> None:
-    pairs = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
-    models = benchmark_table(np.random.default_rng(1), LEVELS)
-    fits = [
-        fit_pair_means(pairs, seed=1),
-        fit_rank_means(models, order=["m0", "m1"], seed=1),
-        fit_unit_means(models, "value", scale=0.25, seed=1),
-    ]
-    for fit in fits:
-        words = {
-            name: prior for name, prior, _ in fit.law.priors if prior.startswith("half-normal")
-        }
-        named = [
-            float(prior[len("half-normal(") : -1])
-            for names, prior in words.items()
-            for _ in names.split(", ")
-        ]
-        assert sorted(named) == pytest.approx(sorted(fit.model.prior.scales), abs=0.005), (
-            fit.law.name
-        )
-
-
-@pytest.mark.parametrize("fit", [fit_pair_means, fit_rank_means])
+@pytest.mark.parametrize("fit", [fit_invariance, fit_benchmark])
 def test_columns_that_a_law_reads_are_needed(fit: Callable[..., Fit]) -> None:
     table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02]).assign(
         category="a"
@@ -158,7 +133,7 @@ def test_changes_of_pairs_lie_in_their_intervals_as_often_as_they_say() -> None:
         for level, change, slope in zip(levels, changes, slopes, strict=True):
             base = level + rng.normal(0, 0.1, 25)
             pairs.append((base, base + change + slope * (base - level) + student(rng, 0.05, 25)))
-        fit = fit_pair_means(pairs_of_log_gains(pairs), seed=seed, settings=FEW)
+        fit = fit_invariance(pairs_of_log_gains(pairs), seed=seed, settings=FEW)
         lower, upper = np.quantile(fit.quantities["change"].reshape(-1, 5), [0.03, 0.97], axis=0)
         inside += list((lower < changes) & (changes < upper))
         truth = (levels > 0) != (levels + changes > 0)
@@ -176,7 +151,7 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
         table = benchmark_table(rng, list(levels), noise=0.0)
         spread = dict(zip([f"m{k}" for k in range(5)], np.exp(rng.normal(-3, 0.5, 5)), strict=True))
         noise = rng.standard_t(4, len(table)) * table["model_id"].map(spread).to_numpy()
-        fit = fit_rank_means(
+        fit = fit_benchmark(
             table.assign(value=table["value"] * np.exp(noise)), seed=seed, settings=FEW
         )
         off = fit.quantities["level"].reshape(-1, 5)
@@ -187,52 +162,30 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
     assert 0.88 < np.mean(inside) < 0.98, np.mean(inside)
 
 
-def agree(exact: Fit, sampled: Fit, name: str, *, sds: float, rel: float) -> None:
-    """Means within so many posterior standard deviations, these within a factor; n × n of them are
-    compared."""
-    a, b = (
-        fit.quantities[name].reshape(-1, fit.quantities[name].shape[-1]) for fit in (exact, sampled)
+@pytest.mark.parametrize(
+    ("old", "new"), [("fit_rank_means", fit_benchmark), ("fit_pair_means", fit_invariance)]
+)
+def test_former_names_work_and_warn_and_saved_fits_load(
+    old: str, new: Callable[..., Fit], tmp_path: Path
+) -> None:
+    module = ranking if old == "fit_rank_means" else unit_means
+    table = benchmark_table(np.random.default_rng(1), LEVELS)
+    if new is fit_invariance:
+        table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
+    with pytest.warns(DeprecationWarning, match=f"{old} is {new.__name__} now"):
+        fit = getattr(module, old)(table, seed=1)
+    saved = replace(fit, call=replace(fit.call, module=module.__name__, function=old)).save(
+        tmp_path / "fit.nc"
     )
-    spread = b.std(axis=0)
-    off, ratio = np.abs(a.mean(axis=0) - b.mean(axis=0)) / spread, a.std(axis=0) / spread
-    print(
-        f"{name}: off by up to {off.max():.2f} SDs, SD ratio {ratio.min():.2f} to {ratio.max():.2f}"
-    )
-    assert off.max() < sds and 1 / rel < ratio.min() and ratio.max() < rel
+    assert load_fit(saved).summary().equals(new(table, seed=1).summary())
 
 
-@pytest.mark.slow
-@pytest.mark.long
-def test_pairs_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = gains_of_claims.by_prompt(shipped_tables())
-    exact, sampled = (fit(rows, margin=1.05, seed=11) for fit in (fit_pair_means, fit_invariance))
-    agree(exact, sampled, "change", sds=1.0, rel=1.6)
-    agree(exact, sampled, "level", sds=1.0, rel=1.6)
-    for statement, probability in sampled.probabilities.items():
-        assert exact.probabilities[statement] == pytest.approx(probability, abs=0.1), statement
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_families_of_the_study_rank_as_in_the_sampled_law() -> None:
-    rows = hierarchy.members(published_or_set(shipped_tables(), "last_gain", *LAST_GAIN_FILES))
-    exact, sampled = (
-        fit(rows, order=hierarchy.ORDER, seed=12) for fit in (fit_rank_means, fit_benchmark)
-    )
-    agree(exact, sampled, "level", sds=1.5, rel=2.0)
-    assert exact.probabilities["order"] == pytest.approx(sampled.probabilities["order"], abs=0.05)
-    of_models = [fit.quantities["share"][..., 0].mean() for fit in (exact, sampled)]
-    assert of_models[0] == pytest.approx(of_models[1], abs=0.05)
-
-
-@pytest.mark.slow
-@pytest.mark.long
-def test_means_of_the_study_are_as_the_sampled_law_has_them() -> None:
-    rows = published_or_set(shipped_tables(), "last_gain", GPT2).assign(
-        y=lambda t: np.log(t["value"])
-    )
-    exact = fit_unit_means(rows, "y", scale=0.25, seed=19)
-    sampled = fit_means(rows, "y", scale=0.25, seed=19, settings=SHORT)
-    agree(exact, sampled, "mean", sds=1.0, rel=2.0)
-    for statement, probability in sampled.probabilities.items():
-        assert exact.probabilities[statement] == pytest.approx(probability, abs=0.1), statement
+def test_a_saved_fit_of_a_law_that_was_sampled_is_refused(tmp_path: Path) -> None:
+    """Its draws are of other variables."""
+    fit = fit_benchmark(benchmark_table(np.random.default_rng(1), LEVELS), seed=1)
+    saved = replace(fit, law=replace(fit.law, name="benchmark")).save(tmp_path / "fit.nc")
+    with pytest.raises(
+        DataError,
+        match=r"another law by the name of a saved fit.*got benchmark; allowed: rank means",
+    ):
+        load_fit(saved)

@@ -106,7 +106,7 @@ def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less
     fit = fit_heritage(table.assign(family=family.astype(str)), estimand="last_gain", seed=1)
     rng, values, design = np.random.default_rng(1), fit.draws.values, fit.design
     scale = values["scale"].reshape(-1, 5)
-    sizes = design.levels["family"].to_numpy()
+    sizes = design.effects["u_family"].basis.to_numpy()
     unit = 1 / np.sqrt(1 - np.square(sizes).sum())
     parts = {name: part.reshape(-1, 16) for name, part in contributions(values, design).items()}
     mean = fit.draws.flat("beta") + parts["heritage"] + parts["geometry"] + parts["scale"]
@@ -118,7 +118,7 @@ def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less
     )
     found = fit.table("labs")
     for number, row in found.iterrows():
-        own = design.codes["heritage"] == number
+        own = design.effects["u_heritage"].codes == number
         assert row["population_dampens"] == pytest.approx(
             (mean[:, own].mean(axis=1) < 0).mean(), abs=1e-9
         )

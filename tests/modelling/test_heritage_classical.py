@@ -11,7 +11,7 @@ from statsmodels.stats.anova import anova_lm
 
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.law import geometry_and_scale
+from thermostats.modelling.heritage.law import geometry_and_scale, list_bases
 from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
 from thermostats.modelling.heritage.variance_shares import (
     classical,
@@ -102,7 +102,7 @@ def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
 def test_parts_of_geometry_and_scale(fit: Fit) -> None:
     """A contribution of geometry that scale determines is nobody's alone; one orthogonal to scale
     is all geometry's."""
-    bases = fit.design.bases
+    bases = list_bases(fit.design)
     shared = 0.3 * bases["scale"][:, 0]
 
     def parts(geometry: np.ndarray) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.law import list_bases
 from thermostats.modelling.heritage.simulated import model_facts
 from thermostats.modelling.model_gains import gain_rows, said_of
 from thermostats.tables import store
@@ -80,7 +81,7 @@ def test_doubtful_tables_carry_warnings() -> None:
     assert warned(table.assign(d_head=64), "d_head is the same")
     deficient = table.assign(d_head=64, n_heads=table["n_layers"] * 2)
     assert warned(deficient, "rank 1 of 2")
-    assert fitted(deficient).design.bases["geometry"].shape == (12, 1)
+    assert list_bases(fitted(deficient).design)["geometry"].shape == (12, 1)
     assert warned(
         table.assign(gain=[None, 1.2] + [1.0] * 10),
         "no gain, left out: 1 of 12 models (lab000/model0000)",
@@ -100,7 +101,7 @@ def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said
     table = facts(12, 3).sort_values("heritage")
     two = table.assign(family=["x", "x", "y", "y"] * 3)
     fit = fitted(two)
-    bases = fit.design.bases
+    bases = list_bases(fit.design)
     assert list(bases) == ["heritage", "geometry", "scale", "family"]
     for name, basis in bases.items():
         assert np.trace(basis @ basis.T) / 12 == pytest.approx(1), name
@@ -110,14 +111,16 @@ def test_families_are_a_block_of_their_own_and_what_cannot_be_told_apart_is_said
     )  # a family's name is its lab's
     assert not any("family" in warning for warning in fit.warnings)
     one_each = two.assign(family=two["heritage"])
-    assert "family" in fitted(one_each).design.bases  # pooled all the same
+    assert "family" in list_bases(fitted(one_each).design)  # pooled all the same
     assert warned(one_each, "no lab has two families")
     assert warned(two.assign(family=two["model_id"]), "no family has two models")
     gaps = two.assign(family=["x", "x", "y", ""] * 3)
-    assert fitted(gaps).design.bases["family"].shape == (12, 9) and warned(
+    assert list_bases(fitted(gaps).design)["family"].shape == (12, 9) and warned(
         gaps, "a separate family, since none is stated: "
     )
-    assert warned(table, "families are not stated") and "family" not in fitted(table).design.bases
+    assert warned(table, "families are not stated") and "family" not in list_bases(
+        fitted(table).design
+    )
 
 
 @pytest.mark.slow

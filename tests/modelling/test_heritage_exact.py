@@ -19,6 +19,7 @@ from thermostats.modelling.heritage.law import (
     STUDENT,
     contributions,
     in_order,
+    list_bases,
     log_gains,
     quantities,
 )
@@ -38,7 +39,7 @@ def test_it_is_the_posterior_by_quadrature() -> None:
     node."""
     one = simulated(18, 6, n_prompts=1)
     fit = fit_heritage(one, blocks={"heritage": ["heritage"]})
-    y, basis = fit.model.y, fit.design.bases["heritage"]
+    y, basis = fit.model.y, list_bases(fit.design)["heritage"]
     assert (fit.model.error == 0).all()
     nodes = np.array([(h, m) for h in np.linspace(-14, 2, 60) for m in np.linspace(-14, 2, 60)])
     total, share = np.exp(nodes).sum(axis=1), np.exp(nodes[:, 0]) / np.exp(nodes).sum(axis=1)
@@ -136,7 +137,7 @@ def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
     values, design = fits[1].draws.values, fits[1].design
     parts = contributions(values, design)
     m = log_gains(values, design)
-    assert m.mean(axis=(0, 1)) == pytest.approx(design.y, abs=0.02)
+    assert m.mean(axis=(0, 1)) == pytest.approx(design.gaussian.y, abs=0.02)
     assert sum(parts.values()) + values["beta"] == pytest.approx(m)
     new = fits[1].predict(facts.head(2).assign(heritage="never seen", model_id=["a", "b"]))
     assert np.isfinite(new.filter(like="_sd")).all(axis=None)
@@ -150,11 +151,11 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
     """
     rng = np.random.default_rng(seed)
     facts = model_facts(12, 4, rng).assign(error=0.03, freedom=6.0)
-    laid, rows = STANDARD.of(facts), []
+    laid, rows = STANDARD.design_rows(facts), []
     truth = laid.model.from_prior(simulations, rng)
     real = quantities({name: values[None] for name, values in truth.items()}, laid)
     for i, y in enumerate(truth["y"]):
-        again = STANDARD.of(facts.assign(log_gain=y))
+        again = STANDARD.design_rows(facts.assign(log_gain=y))
         draws = again.model.sample(seed=int(rng.integers(2**31)))
         drawn = quantities({name: values[None] for name, values in draws.few(size).items()}, again)
         names = [name for name in drawn if name.startswith(("sd_", "share_", "total", "mean_log"))]

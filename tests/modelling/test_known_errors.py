@@ -197,7 +197,7 @@ def test_the_mean_of_a_population_of_labs_is_metafors() -> None:
     """Labs are centred over models in the law: α less what their mean is,
     population_mean_log_gain."""
     fit = fit_heritage(GAINS.drop(columns="n_layers"), se="gain_se", seed=1)
-    shares = fit.design.levels["heritage"].to_numpy()
+    shares = fit.design.effects["u_heritage"].basis.to_numpy()
     unit = 1 / np.sqrt(1 - np.square(shares).sum())
     means, covariance = given(exact(fit), [0.02**0.5 / unit, 0.005**0.5])
     weights = np.concatenate([[1.0], -unit * shares])
@@ -210,7 +210,7 @@ def test_the_root_of_a_tree_is_metafors() -> None:
     sigma2=c(.02, .005))`."""
     fit = thermostats.fit_lineage(GAINS, thermostats.tree(GAINS), {}, se="gain_se", settings=FEW)
     model, lineage = exact(fit), fit.design.lineage
-    drift = fit.design.drifts[0]["descent"]
+    drift = fit.design.effects["u_descent"].basis
     scales = [0.02**0.5 * drift.unit, 0.005**0.5]
     means, covariance = given(model, scales)
     assert lineage.tree.covariance(list(GAINS["model_id"])) == pytest.approx(

@@ -109,4 +109,4 @@ def test_levels_of_sources_in_a_line_keep_its_slope_right() -> None:
     without = fit.under(fit.law.alternatives["no levels of source"])
     assert without.params["residual_sd"] > 3 * fit.params["residual_sd"]
     assert any("v_source ~ N(0, τ_source²)" in line for line in fit.law.equations)
-    assert [name for name, *_ in fit.law.priors][-1] == "τ_source"
+    assert [name for name, *_ in fit.law.priors][-1] == "τ, τ_source, σ"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.simulated import model_facts
-from thermostats.modelling.pairs import fit_invariance
-from thermostats.modelling.ranking import fit_benchmark
-from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.transition import fit_transition
-from thermostats.modelling.unit_means import fit_means
 
 Table = pd.DataFrame
 
@@ -112,33 +107,20 @@ def test_columns_of_free_blocks_are_needed(heritage: Fit) -> None:
     assert len(heritage.predict(new)) == 2
 
 
-@pytest.mark.parametrize(
-    ("name", "lacks"), [("slopes", "value"), ("sources", "dtype"), ("spectral", "ratio")]
-)
+READS = [
+    ("slopes", "value"),
+    ("sources", "dtype"),
+    ("spectral", "ratio"),
+    ("benchmark", "category"),
+]
+
+
+@pytest.mark.parametrize(("name", "lacks"), READS)
 def test_columns_that_a_law_reads_are_needed(name: str, lacks: str) -> None:
     case = CASES[name]
     table = case.good(12, 4)
     with pytest.raises(UsageError, match=f"no such column: got {lacks}"):
         case.fit(table).predict(table.head(4).drop(columns=lacks))
-
-
-@pytest.mark.parametrize(
-    ("reads", "lacks"),
-    [
-        (partial(fit_invariance, seed=1), "pair"),
-        (partial(fit_benchmark, seed=1), "category"),
-        (partial(fit_means, outcome="value", scale=0.5, seed=1), "category"),
-    ],
-)
-def test_columns_that_a_sampled_law_reads_are_needed(
-    reads: Callable[[Table], Fit], lacks: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        Sampled, "sample", lambda *args, **more: None
-    )  # refused before any draw is read
-    table = CASES["invariance" if lacks == "pair" else "benchmark"].good(12, 4)
-    with pytest.raises(UsageError, match=f"no such column: got {lacks}"):
-        reads(table).predict(table.head(4).drop(columns=lacks, errors="ignore"))
 
 
 def test_a_fit_without_labs_is_written_whole() -> None:

@@ -10,7 +10,7 @@ from heritage_studies import sure
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.law import STANDARD
+from thermostats.modelling.heritage.law import STANDARD, list_bases
 from thermostats.modelling.heritage.simulated import contributions, model_facts
 
 ORDER = "heritage > geometry > scale"
@@ -57,7 +57,7 @@ def test_geometry_as_it_is_met() -> None:
 
 
 def test_contributions_have_the_stated_shares() -> None:
-    bases = STANDARD.of(model_facts(30, 10, np.random.default_rng(1))).bases
+    bases = list_bases(STANDARD.design_rows(model_facts(30, 10, np.random.default_rng(1))))
     rng = np.random.default_rng(2)
     shares = {"heritage": 0.5, "geometry": 0.2, "scale": 0.1, "model": 0.2}
     drawn = [contributions(bases, shares, 0.3, rng) for _ in range(2000)]
@@ -67,7 +67,7 @@ def test_contributions_have_the_stated_shares() -> None:
 
 
 def test_shares_that_are_no_whole_are_refused() -> None:
-    bases = STANDARD.of(model_facts(30, 10, np.random.default_rng(1))).bases
+    bases = list_bases(STANDARD.design_rows(model_facts(30, 10, np.random.default_rng(1))))
     with pytest.raises(UsageError, match="not shares of one whole"):
         contributions(bases, {"heritage": 1.2}, 0.3, np.random.default_rng(2))
 

@@ -27,10 +27,9 @@ from thermostats.claims.levels import (
     Search,
     calibrated,
     named,
-    plain,
     point_of,
 )
-from thermostats.claims.question import Question
+from thermostats.claims.question import Question, plain
 from thermostats.claims.result import SUPPORTED, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.formatting import plural

@@ -40,7 +40,16 @@ from thermostats.claims.judge import (
     unmeasured,
 )
 from thermostats.claims.modality import ASSOCIATION, MODALITIES
-from thermostats.claims.question import Curve, Question, Scope, Trial, Views, own_models_missing
+from thermostats.claims.question import (
+    Curve,
+    OneByOne,
+    Question,
+    Scope,
+    Test,
+    Trial,
+    Views,
+    own_models_missing,
+)
 from thermostats.claims.result import (
     UNMEASURED,
     Audit,
@@ -60,7 +69,18 @@ from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import looked_at, print_json, readable_in_part, refuse
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
-__all__ += ["Estimate", "Evidence", "Finding", "Inference", "Result", "TooFew", "Trial", "Views"]
+__all__ += [
+    "Estimate",
+    "Evidence",
+    "Finding",
+    "Inference",
+    "OneByOne",
+    "Result",
+    "Test",
+    "TooFew",
+    "Trial",
+    "Views",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")

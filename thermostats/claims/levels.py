@@ -24,10 +24,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.extensions import ExtensionDtype
 
 from thermostats.claims.noise import ERRORS, Random
-from thermostats.claims.question import Question, Trial
+from thermostats.claims.question import Question, Trial, plain
 from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
 from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, half
@@ -153,7 +152,7 @@ def levels(
     """
     rule, trial = question.on_trial()
     outcomes = world.draw(rows, random_of(question, rows, n, seed))
-    if trial.many is not None:
+    if trial.many_studies is not None:
         return _at_once(rule, trial, rows, outcomes)
     made: list[list[float]] = []
     started = time.process_time()
@@ -218,8 +217,8 @@ def _of_all(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str,
 def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
     """The rule's numbers of all studies as one result, whose parts are arrays; tables are lists of
     rows."""
-    assert trial.many is not None  # noqa: S101
-    made = trial.many(rows, outcomes)
+    assert trial.many_studies is not None  # noqa: S101
+    made = trial.many_studies(rows, outcomes)
     tables: dict[str, Any] = {name: part for name, part in made.items() if isinstance(part, list)}
     return Result(
         quantities={name: part for name, part in made.items() if name not in tables}, rows=tables
@@ -276,7 +275,7 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
 
 def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
     """The rule's numbers of some studies; of those that do not carry the test none."""
-    if trial.many is not None:
+    if trial.many_studies is not None:
         return [_together(trial, rows, outcomes)]
     made = []
     for study in _studies(rows, outcomes):
@@ -385,7 +384,7 @@ class Search:
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._worst_sizes(), places))
         many = len(self.rows) > TOGETHER or len(spots) * len(worlds.kinds) > ALL
-        if many or self.question.on_trial()[1].many is None:
+        if many or self.question.on_trial()[1].many_studies is None:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             turns = [
@@ -544,7 +543,7 @@ def calibrated(
             allowed="rows that carry the rule's own test",
         ) from error
     at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
-    effort = effort or (at_once if trial.many else STUDY_BY_STUDY)
+    effort = effort or (at_once if trial.many_studies else STUDY_BY_STUDY)
     rows = plain(rows)
     tipping = tipping or {side: [level] for side, level in levels_of_rows(question, rows).items()}
     sizes = false_sizes(question, rows)
@@ -604,20 +603,6 @@ def larger(search: Search, point: Point, power: float, limit: float) -> tuple[fl
         return np.nan, np.nan
     many = multiplied(trial, search.rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
-
-
-def plain(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same rows in numpy's types, parts of which are taken in no time."""
-    kinds: dict[Any, Any] = {}
-    for name, kind in rows.dtypes.items():
-        if isinstance(kind, ExtensionDtype):
-            lacks = (
-                np.float64
-                if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind)
-                else object
-            )
-            kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
-    return rows.astype(kinds).copy()
 
 
 def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:

@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from thermostats.claims.calibration import Side, on_these
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import POWER, SIDES, WANTED, levels, plain
+from thermostats.claims.levels import POWER, SIDES, WANTED, levels
 from thermostats.claims.planned import PlannedStudy, studies
-from thermostats.claims.question import Question
+from thermostats.claims.question import Question, plain
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.run import claim_of
@@ -157,7 +157,7 @@ def planned_power(
     seed: int = 1,
 ) -> pd.DataFrame:
     """The table of `power` for one question and the rows that studies are drawn from."""
-    total = most or (STUDIES if question.on_trial()[1].many is None else AT_ONCE)
+    total = most or (STUDIES if question.on_trial()[1].many_studies is None else AT_ONCE)
     rows = []
     for study in planned:
         rng = np.random.default_rng(seed)

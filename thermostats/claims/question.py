@@ -4,20 +4,23 @@ tried."""
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+from warnings import warn
 
 import numpy as np
 import pandas as pd
+from pandas.api.extensions import ExtensionDtype
 
 from thermostats.claims.evidence import MEASURED, POOLED, SETS, Evidence
-from thermostats.claims.result import Result, TooFew
+from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.worlds import Worlds
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import listed, with_interval
-from thermostats.modelling.classical.many import AtOnce
+from thermostats.modelling.classical.many import AtOnce, Many
 from thermostats.modelling.specification import (
     OUTCOME,
     Choices,
@@ -32,6 +35,96 @@ from thermostats.tables.model_rows import SHALLOW, seed_noise
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import GAINS
 
+Describe = Callable[[pd.DataFrame, Result], Result]
+
+
+def add_nothing(_: pd.DataFrame, result: Result) -> Result:
+    """The numbers of one study as they are."""
+    return result
+
+
+@dataclass(frozen=True)
+class Test:
+    """A test of many studies at once; called with rows it is that of the one study that these
+    are."""
+
+    many: AtOnce
+    """Numbers of many studies, an element a study, of rows and of the outcomes that these have in
+    every study."""
+    outcomes: tuple[str, ...]
+    """Columns that worlds put in the place of the measured ones."""
+    interval: str = ""
+    """What the intervals are, in words."""
+    p_kind: str = ""
+    """What the p-values are; empty: one study has none but in its tables."""
+    describe: Describe = add_nothing
+    """Adds to the numbers of one study what is said of it besides: counts, labels of tables,
+    words."""
+    finely: Mapping[str, Any] = field(default_factory=dict)
+    """What one study is given next to rows and outcomes, such as more rearrangements than many
+    studies can have."""
+
+    def __call__(self, rows: pd.DataFrame) -> Result:
+        """The numbers of one study; raises UsageError where its rows do not carry the test, TooFew
+        where they are few."""
+        own = plain(rows)
+        measured = {name: own[[name]].to_numpy().T for name in self.outcomes}
+        made = self.many(own, measured, **self.finely)
+        lists = {name: part for name, part in made.items() if isinstance(part, list)}
+        tables = {
+            name: pd.DataFrame([first_cells(row) for row in part]) for name, part in lists.items()
+        }
+        numbers = {
+            name: self.estimate_first(part) for name, part in made.items() if name not in lists
+        }
+        return self.describe(rows, Result.of(rows, numbers, rows=tables, table=None))
+
+    def estimate_first(self, studies: Many) -> Estimate:
+        """The estimate of the first study; what is no number is none."""
+        value, lower, upper, p = first_numbers(studies)
+        interval = "" if lower is None else self.interval
+        return Estimate(
+            value, lower, upper, interval, p if self.p_kind else None, self.p_kind or "p-value"
+        )
+
+
+def first_numbers(studies: Many) -> list[float | None]:
+    """Estimate, ends of the interval and p of the first study; None for what is no number."""
+    first = [float(part[0]) for part in (studies.estimate, studies.lower, studies.upper, studies.p)]
+    return [None if math.isnan(number) else number for number in first]
+
+
+def first_cells(row: Mapping[str, Many]) -> dict[str, float]:
+    """The first study's cells of a row: `x`, `x_lower`, `x_upper`, and the p of one quantity as
+    `p`, of more as `x_p`.
+
+    Ends and p are left out where they are no numbers.
+    """
+    cells: dict[str, float] = {}
+    numbers = {name: first_numbers(studies) for name, studies in row.items()}
+    several = sum(p is not None for *_, p in numbers.values()) > 1
+    for name, (value, lower, upper, p) in numbers.items():
+        ends = {f"{name}_lower": lower, f"{name}_upper": upper, f"{name}_p" if several else "p": p}
+        cells[name] = math.nan if value is None else value
+        cells |= {column: end for column, end in ends.items() if end is not None}
+    return cells
+
+
+@dataclass(frozen=True)
+class OneByOne:
+    """A test whose one study is a function of its own: worlds put it to one simulated study after
+    the other, which is slow, or to the form for many where that is given beside it."""
+
+    single: Callable[[pd.DataFrame], Result]
+    """The numbers of one study; raises UsageError or TooFew where its rows do not carry the
+    test."""
+    many: AtOnce | None = None
+    """What the rule reads of many studies, where a form for them cannot say the rest."""
+
+    def __call__(self, rows: pd.DataFrame) -> Result:
+        """The numbers of one study."""
+        return self.single(rows)
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -41,7 +134,7 @@ class Trial:
     rows: Callable[..., pd.DataFrame]
     """Rows of models, of the evidence and, where the finding is asked over records, of one of
     these."""
-    test: Callable[[pd.DataFrame], Result]
+    test: Test | OneByOne
     unit: str = "heritage"
     """Column of the units that are left out one by one; empty: one counterexample decides, or the
     unit is the claim."""
@@ -52,8 +145,6 @@ class Trial:
     """What a larger study would have more of: `model`, each of a group of its own, `pair`, `prompt`
     or `recipe`; empty where the quantity can be set at will while the outputs stay, so that none is
     asked for."""
-    many: AtOnce | None = None
-    """The numbers that `test` gives the rule, of many studies at once."""
     version: int = 1
     """Raised by whoever changes what `test` computes, so that what was simulated before counts for
     nothing."""
@@ -61,9 +152,41 @@ class Trial:
     """Column of the groups whose levels the test takes out; models to measure are sought within
     them."""
 
+    def __post_init__(self) -> None:
+        """A function of one study is taken for a test as it was before tests of many studies; it
+        warns."""
+        if not isinstance(self.test, Test | OneByOne):
+            new = f"OneByOne({getattr(self.test, '__name__', 'test')})"
+            warn(
+                f"Trial(rows, {new}) in the place of the function itself",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            object.__setattr__(self, "test", OneByOne(self.test))
+
+    @property
+    def many_studies(self) -> AtOnce | None:
+        """The test of many studies at once, where there is one."""
+        assert isinstance(self.test, Test | OneByOne)  # noqa: S101
+        return self.test.many
+
     def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""
         return self.rows(evidence) if over is None else self.rows(evidence, over)
+
+
+def plain(rows: pd.DataFrame) -> pd.DataFrame:
+    """The same rows in numpy's types, parts of which are taken in no time."""
+    kinds: dict[Any, Any] = {}
+    for name, kind in rows.dtypes.items():
+        if isinstance(kind, ExtensionDtype):
+            lacks = (
+                np.float64
+                if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind)
+                else object
+            )
+            kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
+    return rows.astype(kinds).copy()
 
 
 SEED = 35

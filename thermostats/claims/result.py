@@ -216,6 +216,15 @@ class Result:
         """The same with other fields, and with further words."""
         return replace(self, words={**self.words, **(words or {})}, **fields)
 
+    def name_intervals(self, intervals: Mapping[str, str]) -> Result:
+        """The same with other words for what the intervals of some quantities are, by their
+        names."""
+        named = {
+            name: replace(self.quantities[name], interval=words)
+            for name, words in intervals.items()
+        }
+        return replace(self, quantities={**self.quantities, **named})
+
     @property
     def headline(self) -> Estimate:
         """The quantity that heads the finding; without a value where there is none."""
@@ -223,7 +232,7 @@ class Result:
         return self.quantities[name] if name else Estimate(None)
 
 
-class TooFew(Exception):  # noqa: N818
+class TooFew(Exception):  # noqa: N818 - an answer, not an error
     """Raised by an analysis that has too few rows for an answer; the finding then needs
     measurement."""
 

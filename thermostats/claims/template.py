@@ -52,6 +52,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jinja2
@@ -60,21 +61,24 @@ from thermostats import formatting
 from thermostats.errors import DataError
 from thermostats.tables.invariants import ALLOWED, effects, raw_and_read
 
-FILTERS = (
-    *(
-        "number",
-        "figure",
-        "relation",
-        "chance",
-        "listed",
-        "plural",
-        "range_text",
-        "percent",
-        "short_name",
-        "signed",
-    ),
-    *("estimate_range", "with_interval", "declared"),
+FILTERS = MappingProxyType(
+    {
+        "number": formatting.number,
+        "figure": formatting.figure,
+        "relation": formatting.relation,
+        "chance": formatting.chance,
+        "listed": formatting.listed,
+        "plural": formatting.plural,
+        "range_text": formatting.range_text,
+        "percent": formatting.percent,
+        "short_name": formatting.short_name,
+        "signed": formatting.signed,
+        "estimate_range": formatting.estimate_range,
+        "with_interval": formatting.with_interval,
+        "declared": formatting.declared,
+    }
 )
+"""What templates may put a value through, by the name that stands behind the bar."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +184,6 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         autoescape=False,  # noqa: S701
     )
-    environment.filters |= {name: getattr(formatting, name) for name in FILTERS}
+    environment.filters |= FILTERS
     environment.globals |= {"effects": effects, "allowed": ALLOWED, "raw_and_read": raw_and_read}
     return environment

@@ -29,16 +29,20 @@ from thermostats.modelling.columns import (
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.laws import LOG, Design, Law, Prior, fits
+from thermostats.modelling.laws import LOG, Law, Prior, fits
 from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
-from thermostats.modelling.lines import (
-    Line,
-    LineDesign,
-    compare,
-    gaussian_of,
-    lab_statistics,
-    line_law,
-    points,
+from thermostats.modelling.lines import compare, lab_statistics, points, vary_line
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    MixtureDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
 )
 from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains
 from thermostats.plots.general import ABOVE, log_axis, reference, scatter_labelled
@@ -48,16 +52,8 @@ SCALE = 0.5
 share it, half each."""
 SHARE = SCALE / 2
 MOST_CUTS = 24
-EQUATION = "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts"
-LEVEL: Prior = (
-    "a",
-    f"N(0, {SCALE:g}²)",
-    "mean log gain: a factor 1.6 either way is one standard deviation",
-)
-SPREADS: tuple[Prior, ...] = (
-    ("τ", f"half-normal({SHARE:g})", "labs: half the scale of log gains"),
-    ("σ", f"half-normal({SHARE:g})", "models within labs: the other half"),
-)
+ERRORS = "s_i the standard error of log g_i over prompts"
+SPREADS = ("residual_sd", "lab_sd")
 SLOPES: dict[str, Statement] = {
     "within < 0": lambda q: q["within"] < 0,
     "between < 0": lambda q: q["between"] < 0,
@@ -157,31 +153,19 @@ def fit_crowding(
         error_from=error_from,
         prompt_counts=prompt_counts,
     )
-    line = _line(crowded.table, "within", "between")
+    line = declare_slopes(crowded.table, "within", "between")
     law = Law(
         name="crowding",
-        of=line.of,
+        of=line.design_rows,
         quantities=_slopes,
+        reported=("within", "between", "between_less_within", *SPREADS),
         statements=SLOPES,
-        statistics=partial(_statistics, crowded.table),
-        equations=(
-            "log gᵢ = a + b_w (xᵢ − x̄_lab(i)) + b_b (x̄_lab(i) − x̄) + u_lab(i) + εᵢ,  xᵢ = log "
-            "ρᵢ = log(Hᵢ/d_h,ᵢ)",
-            EQUATION,
-        ),
-        priors=(
-            LEVEL,
-            (
-                "b_w, b_b",
-                f"N(0, {line.sd[1]:.3g}²)",
-                "half of that over one SD of log ρ; no sign is preferred",
-            ),
-            *SPREADS,
-        ),
+        statistics=_statistics,
+        equations=("x_i = log ρ_i = log(H_i/d_h,i)", ERRORS),
         tables={"models": _models, "rivals": _rivals},
         figures={"fit": _figure},
     )
-    return _fitted(line_law(law, line), crowded, seed, columns)
+    return _fitted(declare_law(law, line, vary_line(line)), crowded, seed, columns)
 
 
 @fits
@@ -214,21 +198,13 @@ def fit_threshold(
     )
     law = Law(
         name="threshold",
-        of=_steps_of,
+        of=design_steps,
         quantities=_steps,
+        reported=("threshold", "step", "below", "above", *reversed(SPREADS)),
         statements=STEPS,
-        statistics=partial(_statistics, crowded.table),
-        equations=("log gᵢ = a + δ [ρᵢ > c] + u_lab(i) + εᵢ,  ρᵢ = Hᵢ/d_h,ᵢ", EQUATION),
-        priors=(
-            LEVEL,
-            ("δ", f"N(0, {2 * SHARE:g}²)", "a step is as large as two SD of a slope"),
-            (
-                "c",
-                "log c uniform between the smallest and the largest ρ",
-                "no place of a threshold is preferred",
-            ),
-            *SPREADS,
-        ),
+        statistics=_statistics,
+        equations=(*STEP.equations, "ρ_i = H_i/d_h,i", ERRORS),
+        priors=(*STEP.priors, PLACE),
         tables={"models": _models, "threshold": _thresholds, "rivals": _rivals},
         figures={"fit": _figure},
     )
@@ -262,60 +238,90 @@ def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.Dat
     )
 
 
-def _line(rows: pd.DataFrame, *covariates: str, slope: float | None = None) -> Line:
-    """A line of the gains on columns; `slope`: prior SD of their coefficients."""
-    slope = SHARE / float(rows["log_rho"].std(ddof=0)) if slope is None else slope
-    return Line(
-        outcome="log_gain",
-        covariates=covariates,
-        sd=(SCALE, *[slope] * len(covariates)),
-        sigma=SHARE,
-        tau=SHARE,
+def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) -> Mixed:
+    """A line of log gains with levels of labs and known errors; `share`: prior scale of labs and of
+    models in them."""
+    first = "mean log gain: a factor 1.6 either way is one standard deviation"
+    effects = Levels(
+        column="heritage",
+        scale=share,
+        symbol="τ",
+        why=f"labs: {labs}",
+        effect="u_lab(i)",
+        quantity="lab_sd",
+        name=LEVEL,
+    )
+    rest = Rest(
+        scale=share,
+        why=f"models within labs: {models}",
+        quantity="residual_sd",
         error="error",
+        error_symbol="s_i",
+    )
+    return Mixed(
+        outcome="log_gain",
+        left="log g_i",
+        fixed=(Fixed(sd=SCALE, symbol="a", why=first), *slopes),
+        kinds=(effects,),
+        rest=rest,
         scale=LOG,
-        standardised=False,
+        regress=look_along_line,
     )
 
 
+HALVES = ("half the scale of log gains", "the other half")
+SYMBOLS = {
+    "within": ("b_w", "(x_i − x̄_lab(i))"),
+    "between": ("b_b", "(x̄_lab(i) − x̄)"),
+    "centred": ("b", "(x_i − x̄)"),
+}
+BEYOND_CUT = Fixed(
+    column="above",
+    sd=2 * SHARE,
+    symbol="δ",
+    why="a step is as large as two SD of a slope",
+    term="[ρ_i > c]",
+    quantity="step",
+)
+STEP = declare_labs([BEYOND_CUT], SHARE, *HALVES)
+PLACE: Prior = (
+    "c",
+    "log c uniform between the smallest and the largest ρ",
+    "no place of a threshold is preferred",
+)
+
+
+def declare_slopes(rows: pd.DataFrame, *columns: str) -> Mixed:
+    """A line of the gains on columns made of log ρ."""
+    sd = SHARE / float(rows["log_rho"].std(ddof=0))
+    why = "half of that over one SD of log ρ; no sign is preferred"
+    slopes = []
+    for name in columns:
+        symbol, term = SYMBOLS[name]
+        slopes.append(Fixed(column=name, sd=sd, symbol=symbol, why=why, term=term, quantity=name))
+    return declare_labs(slopes, SHARE, *HALVES)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class StepDesign(Design):
+class StepDesign(MixtureDesign):
     """Lines of one step each, at every gap."""
 
-    lines: tuple[LineDesign, ...]
+    model: Mixture
     cuts: Array
     widths: Array
 
-    @classmethod
-    def of_lines(cls, lines: Sequence[LineDesign], cuts: Array, widths: Array) -> StepDesign:
-        """The mixture of these lines, the width of a gap its prior weight."""
-        nodes = tuple(line.model for line in lines if isinstance(line.model, Gaussian))
-        return cls(
-            model=Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts)),
-            outcomes=lines[0].outcomes,
-            scale=LOG,
-            groups=lines[0].groups,
-            regressors=lines[0].regressors,
-            lines=tuple(lines),
-            cuts=cuts,
-            widths=widths,
-        )
 
-    def of_new(self, rows: pd.DataFrame) -> StepDesign:
-        """Other models at the same gaps."""
-        pairs = zip(self.lines, self.cuts, strict=True)
-        return self.of_lines(
-            [line.of_new(_above(rows, cut)) for line, cut in pairs], self.cuts, self.widths
-        )
-
-
-def _steps_of(rows: pd.DataFrame) -> StepDesign:
+def design_steps(rows: pd.DataFrame) -> StepDesign:
     """The step model: one line a gap of log ρ, with its width as prior weight."""
     cuts, widths = gaps(rows["rho"].to_numpy())
-    line = _line(rows, "above", slope=2 * SHARE)
-    return StepDesign.of_lines([line.of(_above(rows, cut)) for cut in cuts], cuts, widths)
+    designs = [replace(STEP, tabulate=partial(cut_rows, cut)).design_rows(rows) for cut in cuts]
+    nodes = tuple(design.gaussian for design in designs)
+    model = Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts))
+    return StepDesign.mix(designs, model, cuts=cuts, widths=widths)
 
 
-def _above(rows: pd.DataFrame, cut: float) -> pd.DataFrame:
+def cut_rows(cut: float, rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataFrame:
+    """Rows and whether their head density is above a cut."""
     return rows.assign(above=(rows["rho"] > cut).astype(float))
 
 
@@ -331,51 +337,33 @@ def gaps(rho: Array) -> tuple[Array, Array]:
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 
-def _slopes(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
-    within = values["beta"][..., 1]
-    between = values["beta"][..., 2]
-    scales = values["scale"]
-    spreads = {"residual_sd": scales[..., -1]} | (
-        {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
-    )
-    return {
-        "within": within,
-        "between": between,
-        "between_less_within": between - within,
-        **spreads,
-    }
+def _slopes(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    drawn = name_draws(values, design)
+    return {**drawn, "between_less_within": drawn["between"] - drawn["within"]}
 
 
 def _steps(values: Mapping[str, Array], design: StepDesign) -> dict[str, Array]:
     """Within a gap the threshold is uniform in its logarithm."""
     gap = values["node"].astype(np.int64)
     place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
+    drawn = name_draws(values, design.designs[0])
     below = values["beta"][..., 0]
-    step = values["beta"][..., 1]
-    return {
-        "threshold": np.exp(np.log(design.cuts[gap]) + design.widths[gap] * place),
-        "step": step,
-        "below": below,
-        "above": below + step,
-        "lab_sd": values["scale"][..., 0],
-        "residual_sd": values["scale"][..., 1],
-    }
+    threshold = np.exp(np.log(design.cuts[gap]) + design.widths[gap] * place)
+    return {**drawn, "threshold": threshold, "below": below, "above": below + drawn["step"]}
 
 
-def _statistics(rows: pd.DataFrame, design: Design) -> Mapping[str, Statistic]:
+def _statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Statistic]:
     """Statistics by lab of the rows that were laid out."""
-    here = rows.loc[list(design.outcomes)]
-    return lab_statistics(here["heritage"], here["log_rho"].to_numpy(), "log ρ")
+    rows = design.designs[0].table if isinstance(design, MixtureDesign) else design.table
+    return lab_statistics(rows["heritage"], rows["log_rho"].to_numpy(), "log ρ")
 
 
 def _thresholds(fit: Fit) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     design = fit.designed(StepDesign)
-    model = fit.model
     cuts = design.cuts
     widths = design.widths
-    if not isinstance(model, Mixture):
-        raise TypeError("the step model is a mixture")
+    model = design.model
     beta = np.array([draws.flat("beta").mean(axis=0) for draws in model.fits])
     return pd.DataFrame(
         {
@@ -393,12 +381,11 @@ def _thresholds(fit: Fit) -> pd.DataFrame:
 def _rivals(fit: Fit) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
-    rivals = {name: _line(rows, *columns).of(rows).model for name, columns in straight.items()}
-    rivals["step"] = _steps_of(rows).model
-    exact = {
-        name: model for name, model in rivals.items() if isinstance(model, (Gaussian, Mixture))
-    }
-    return compare(exact, by_model_and_lab(rows), seed=fit.seed)
+    lines = {name: declare_slopes(rows, *columns) for name, columns in straight.items()}
+    rivals = {name: line.design_rows(rows).gaussian for name, line in lines.items()}
+    return compare(
+        {**rivals, "step": design_steps(rows).model}, by_model_and_lab(rows), seed=fit.seed
+    )
 
 
 def _models(fit: Fit) -> pd.DataFrame:
@@ -427,52 +414,25 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     return axes
 
 
-SPECTRAL_SCALE = 0.5
-"""Prior scale of log gains, a factor 1.6; slope over one SD of the ratio, labs and the rest share
-it, 0.5/√3 each."""
-SPECTRAL_SHARE = SPECTRAL_SCALE / 3**0.5
+SPECTRAL_SHARE = SCALE / 3**0.5
+"""Slope over one SD of the ratio, labs and the rest share the prior scale of log gains, 0.5/√3
+each."""
 LEAST, FEW_LABS = 4, 5
 """Models without which nothing is fitted; labs below which it is said that they are few."""
 MOST_NAMED = 8
-LINE = Line(
-    outcome="log_gain",
-    covariates=("log_ratio",),
-    sd=(SPECTRAL_SCALE, SPECTRAL_SHARE),
-    sigma=SPECTRAL_SHARE,
-    tau=SPECTRAL_SHARE,
-    error="error",
-    scale=LOG,
+THIRD = "a third of the variance of log gains"
+RATIO = Fixed(
+    column="log_ratio",
+    sd=SPECTRAL_SHARE,
+    symbol="b",
+    why=f"slope over one SD of the log ratio: {THIRD}",
+    term="z_i",
+    quantity="slope",
+    standardised=True,
 )
-CONSTANT = Line(
-    outcome="log_gain",
-    sd=(SPECTRAL_SCALE,),
-    sigma=SPECTRAL_SHARE,
-    tau=SPECTRAL_SHARE,
-    error="error",
-)
-EQUATIONS = (
-    "log gᵢ = a + b zᵢ + u_lab(i) + εᵢ",
-    "zᵢ = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models",
-    "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + sᵢ²),  sᵢ the standard error of log gᵢ over prompts",
-)
-PRIORS = (
-    (
-        "a",
-        f"N(0, {LINE.sd[0]:.3g}²)",
-        "mean log gain: a factor 1.6 either way is one standard deviation",
-    ),
-    (
-        "b",
-        f"N(0, {LINE.sd[1]:.3g}²)",
-        "slope over one SD of the log ratio: a third of the variance of log gains",
-    ),
-    ("τ", f"half-normal({LINE.tau:.3g})", "labs: a third of the variance of log gains"),
-    (
-        "σ",
-        f"half-normal({LINE.sigma:.3g})",
-        "models within labs: a third of the variance of log gains",
-    ),
-)
+LINE = declare_labs([RATIO], SPECTRAL_SHARE, THIRD, THIRD)
+CONSTANT = declare_labs([], SPECTRAL_SHARE, THIRD, THIRD)
+RATIOS = "z_i = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models"
 
 
 def spectral_rows(
@@ -531,12 +491,12 @@ def fit_spectral(
     )
     law = Law(
         name="spectral",
-        of=LINE.of,
+        of=LINE.design_rows,
         quantities=_quantities,
+        reported=("slope", "elasticity", *SPREADS),
         statements={"slope > 0": lambda q: q["slope"] > 0},
-        statistics=partial(_spectral_statistics, spectral.table),
-        equations=EQUATIONS,
-        priors=PRIORS,
+        statistics=_spectral_statistics,
+        equations=(RATIOS, ERRORS),
         tables={
             "left_out": _labs_predicted,
             "rivals": _spectral_rivals,
@@ -545,7 +505,7 @@ def fit_spectral(
         figures={"fit": _spectral_figure},
     )
     return law_fitted(
-        line_law(law, LINE),
+        declare_law(law, LINE, vary_line(LINE)),
         spectral.table,
         seed=seed,
         estimand=spectral.estimand,
@@ -561,18 +521,15 @@ def _spectral_rows(new: pd.DataFrame) -> pd.DataFrame:
     return new.assign(log_ratio=np.log(numbers(new["ratio"], "ratio", least=1, positive=True)))
 
 
-def _quantities(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
-    slope = values["beta"][..., 1]
-    scales = values["scale"]
-    spreads = {"residual_sd": scales[..., -1]} | (
-        {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    drawn = name_draws(values, design)
+    return {**drawn, "elasticity": drawn["slope"] / design.units["log_ratio"][1]}
+
+
+def _spectral_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+    return lab_statistics(
+        design.table["heritage"], design.table["log_ratio"].to_numpy(), "the log ratio"
     )
-    return {"slope": slope, "elasticity": slope / design.units["log_ratio"][1], **spreads}
-
-
-def _spectral_statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str, Statistic]:
-    here = rows.loc[list(design.outcomes)]
-    return lab_statistics(here["heritage"], here["log_ratio"].to_numpy(), "the log ratio")
 
 
 def _warnings(
@@ -607,7 +564,10 @@ def _warnings(
 
 def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
-    return {"ratio": gaussian_of(LINE, rows), "constant": gaussian_of(CONSTANT, rows)}
+    return {
+        name: line.design_rows(rows).gaussian
+        for name, line in (("ratio", LINE), ("constant", CONSTANT))
+    }
 
 
 def _labs_predicted(fit: Fit) -> pd.DataFrame:

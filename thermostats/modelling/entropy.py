@@ -8,21 +8,29 @@ engine draws it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import within_correlation
 from thermostats.modelling.columns import at_position, named, needing, numbers
 from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, fits
-from thermostats.modelling.populations import cells, contrasts, numbered, refuse_large, sources_of
+from thermostats.modelling.laws import Law, OutcomeScale, fits
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
+from thermostats.modelling.populations import cells, refuse_large, sources_of
 from thermostats.plots.general import forest
 
 SLOPE_SD = 0.5
@@ -32,15 +40,6 @@ ENTROPY_SD = 1.0
 """Prior scale of effects of prompts and of the rest, in SDs of the entropy within a model."""
 LEAST = 4
 """Prompts of a model that has a slope."""
-PRIORS = (
-    ("b, B", f"N(0, {SLOPE_SD:g}²)", "slopes of standardised columns, near correlations"),
-    (
-        "s_β",
-        f"half-normal({SLOPE_SD:g})",
-        "models may differ as much as the mean slope is uncertain",
-    ),
-    ("s_γ, r", f"half-normal({ENTROPY_SD:g})", "the standardised entropy has spread 1"),
-)
 
 
 @fits
@@ -61,17 +60,15 @@ def fit_slopes(
     prompts: whether those of high gain in every model have high entropy in every model). Tables:
     `slopes`, and `correlation` (mean over models, prompts permuted: the classical counterpart).
 
-    Raises UsageError as `crossed_table.cells`, for too large a table, for a category that is not
+    Raises UsageError as `populations.cells`, for too large a table, for a category that is not
     there, and where fewer than two models have entropies that vary.
     """
     rows, warnings = cells(table, "a slope over models")
     usable, left = _usable(rows)
     refuse_large(usable, usable["model_id"].nunique() + usable["prompt_id"].nunique() + 1)
-    slopes = Slopes()
     others = {
-        **{name: replace(slopes, factor=factor) for name, factor in WIDER.items()},
-        "one slope for all models": replace(slopes, blocks=("prompt",)),
-        "no effects of prompts": replace(slopes, blocks=("slope",)),
+        "one slope for all models": SLOPES.drop_kinds("slope"),
+        "no effects of prompts": SLOPES.drop_kinds("prompt"),
     }
     if without:
         if without not in set(usable["category"]):
@@ -79,10 +76,11 @@ def fit_slopes(
                 "no such category", got=without, allowed=", ".join(sorted(set(usable["category"])))
             )
         _usable(usable[usable["category"] != without])
-        others[f"without the category {without}"] = replace(slopes, without=without)
-    alternatives = {name: _law(other) for name, other in others.items()}
+        others[f"without the category {without}"] = replace(
+            SLOPES, tabulate=partial(tabulate_cells, without=without)
+        )
     return law_fitted(
-        replace(_law(slopes), alternatives=alternatives),
+        declare_law(state_slopes(), SLOPES, others),
         usable,
         seed=seed,
         settings=settings,
@@ -96,143 +94,106 @@ def fit_slopes(
 STANDARDISED = OutcomeScale(outcome="standardised_log_gain")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Slopes:
-    """What rows become, in which variant."""
+def tabulate_cells(rows: pd.DataFrame, fit: pd.DataFrame | None, without: str = "") -> pd.DataFrame:
+    """Cells standardised within models, the gain split into what prompts share and the rest.
 
-    factor: float = 1.0
-    """Factor by which all prior scales are multiplied."""
-    blocks: tuple[str, ...] = ("slope", "prompt")
-    """Kinds of effects: slopes of models about their mean, and levels of prompts."""
-    without: str = ""
-    """Category that is left out."""
-
-    def of(self, rows: pd.DataFrame) -> SlopesDesign:
-        """Log gain and entropy standardised within models."""
-        if self.without:
-            rows = _usable(rows[rows["category"] != self.without])[0]
-        scales = _scales(rows)
-        x, z = _standardised(rows, scales)
-        of_prompt = x.groupby(rows["prompt_id"]).mean()
-        models, prompts = (numbered(rows[name])[0] for name in ("model_id", "prompt_id"))
-        return self._made(
-            rows,
-            x,
-            z,
-            Standards(models=models, prompts=prompts, of_prompt=of_prompt, scales=scales),
-            len(prompts),
-        )
-
-    def in_units(self, rows: pd.DataFrame, standards: Standards) -> SlopesDesign:
-        """Other cells, standardised as models of the fit are; those of other models by
-        themselves."""
-        scales = standards.scales.combine_first(_scales(rows))
-        x, z = _standardised(rows, scales)
-        of_prompt = standards.of_prompt.combine_first(x.groupby(rows["prompt_id"]).mean())
-        models, _ = numbered(rows["model_id"], standards.models)
-        prompts, _ = numbered(rows["prompt_id"], standards.prompts)
-        every = Standards(models=models, prompts=prompts, of_prompt=of_prompt, scales=scales)
-        return self._made(rows, x, z.fillna(0.0), every, len(standards.prompts))
-
-    def _made(
-        self, rows: pd.DataFrame, x: pd.Series, z: pd.Series, standards: Standards, seen: int
-    ) -> SlopesDesign:
-        """The gain split into what prompts share and the rest; `seen`: prompts of the fit."""
-        shared = standards.of_prompt.loc[rows["prompt_id"]].to_numpy()
-        model, prompt = (
-            numbered(rows[name], of)[1]
-            for name, of in (("model_id", standards.models), ("prompt_id", standards.prompts))
-        )
-        within = x.to_numpy() - shared
-        designs = {
-            "slope": within[:, None] * np.eye(len(standards.models))[model],
-            "prompt": contrasts(prompt, seen),
-        }
-        spreads = {"slope": SLOPE_SD, "prompt": ENTROPY_SD, "rest": ENTROPY_SD}
-        gaussian = Gaussian(
-            y=z.to_numpy(),
-            X=np.column_stack([within, shared]),
-            sd=np.full(2, self.factor * SLOPE_SD),
-            blocks={name: designs[name] for name in self.blocks},
-            prior=HalfNormals(
-                tuple(self.factor * spreads[name] for name in (*self.blocks, "rest"))
-            ),
-            error=np.zeros(len(rows)),
-        )
-        return SlopesDesign(
-            model=gaussian,
-            outcomes=tuple(
-                f"{m}, {p}" for m, p in zip(rows["model_id"], rows["prompt_id"], strict=True)
-            ),
-            labels={"slopes": standards.models},
-            scale=STANDARDISED,
-            groups=("model_id", "prompt_id"),
-            slopes=self,
-            standards=standards,
-            x=x.to_numpy(),
-            model_of=model,
-        )
-
-    def quantities(self, values: Mapping[str, Array], design: SlopesDesign) -> dict[str, Array]:
-        """Slopes of the models and over them."""
-        slope = values["beta"][..., 0]
-        between = values["beta"][..., 1]
-        over = {"slope": slope, "between": between}
-        if "slope" not in self.blocks:
-            return over
-        slopes = slope[..., None] + values["slope"][..., : len(design.labels["slopes"])]
-        return {
-            "slopes": slopes,
-            "slope": slope,
-            "slope_sd": values["scale"][..., 0],
-            "between": between,
-        }
+    `fit`: rows whose models and prompts are as they are there; `without`: a category that is left
+    out.
+    """
+    fitted = rows if fit is None else fit
+    if without:
+        fitted, _ = _usable(fitted[fitted["category"] != without])
+        rows = fitted if fit is None else rows
+    scales = _scales(fitted).combine_first(_scales(rows))
+    x, z = _standardised(rows, scales)
+    x_fitted, _ = _standardised(fitted, scales)
+    means = (
+        x_fitted.groupby(fitted["prompt_id"])
+        .mean()
+        .combine_first(x.groupby(rows["prompt_id"]).mean())
+    )
+    shared = means.loc[rows["prompt_id"]].to_numpy()
+    table = rows[["model_id", "prompt_id"]].assign(
+        x=x, z=z.fillna(0.0), within=x - shared, shared=shared
+    )
+    return table.set_axis(table["model_id"].astype(str) + ", " + table["prompt_id"].astype(str))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Standards:
-    """Models and prompts that there are, mean standardised gains of prompts, and means and SDs of
-    models."""
+CORRELATION = "slopes of standardised columns, near correlations"
+MODELS = "models may differ as much as the mean slope is uncertain"
+UNIT = "the standardised entropy has spread 1"
+SLOPES = Mixed(
+    outcome="z",
+    left="entropy_mp",
+    fixed=(
+        Fixed(
+            column="within",
+            sd=SLOPE_SD,
+            symbol="b",
+            why=CORRELATION,
+            term="(x_mp − x̄_p)",
+            quantity="slope",
+        ),
+        Fixed(
+            column="shared",
+            sd=SLOPE_SD,
+            symbol="B",
+            why=CORRELATION,
+            term="x̄_p",
+            quantity="between",
+        ),
+    ),
+    kinds=(
+        Levels(
+            column="model_id",
+            scale=SLOPE_SD,
+            symbol="s_β",
+            why=MODELS,
+            effect="β_m (x_mp − x̄_p)",
+            quantity="slope_sd",
+            name="slope",
+            covariate="within",
+        ),
+        Levels(
+            column="prompt_id",
+            scale=ENTROPY_SD,
+            symbol="s_γ",
+            why=UNIT,
+            effect="γ_p",
+            name="prompt",
+            sum_zero=True,
+        ),
+    ),
+    rest=Rest(scale=ENTROPY_SD, symbol="r", why=UNIT, effect="e_mp"),
+    scale=STANDARDISED,
+    tabulate=tabulate_cells,
+    labels={"slopes": "slope"},
+)
 
-    models: tuple[str, ...]
-    prompts: tuple[str, ...]
-    of_prompt: pd.Series
-    scales: pd.DataFrame
+
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    """Slopes of the models and over them."""
+    drawn = name_draws(values, design)
+    if "slope" not in design.effects:
+        return drawn
+    models = len(design.effects["slope"].names)
+    return {"slopes": drawn["slope"][..., None] + values["slope"][..., :models], **drawn}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SlopesDesign(Design):
-    """Standardised cells."""
-
-    slopes: Slopes
-    standards: Standards
-    x: Array
-    """Standardised log gains."""
-    model_of: NDArray[np.int64]
-    """Model of every cell."""
-
-    def of_new(self, rows: pd.DataFrame) -> SlopesDesign:
-        """Other cells in the units of these."""
-        return self.slopes.in_units(rows, self.standards)
-
-
-def _law(slopes: Slopes) -> Law:
+def state_slopes() -> Law:
+    """What is asked of slopes."""
     return Law(
         name="slopes",
-        of=slopes.of,
-        quantities=slopes.quantities,
+        of=SLOPES.design_rows,
+        quantities=_quantities,
+        reported=("slopes", "slope", "slope_sd", "between"),
         statements={
             "slope > 0": lambda q: q["slope"] > 0,
             "between > 0": lambda q: q["between"] > 0,
             "slopes of one sign": _of_one_sign,
         },
         statistics=_statistics,
-        equations=(
-            "entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp,  x = log g, both standardised "
-            "within models",
-            "β_m ~ N(b, s_β²),  γ_p ~ N(0, s_γ²),  γ sums to zero,  e_mp ~ N(0, r²)",
-        ),
-        priors=PRIORS,
+        equations=("x = log g, entropy and x standardised within models;  γ sums to zero",),
         tables={"slopes": _slopes, "correlation": _correlation},
         figures={"fit": _figure},
     )
@@ -301,8 +262,8 @@ def _standardised(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, 
     return (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
 
 
-def _statistics(design: SlopesDesign) -> dict[str, Statistic]:
-    x = design.x
+def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+    x = design.table["x"].to_numpy()
     return {
         "correlation with gain": lambda z: (z * x).mean(axis=-1),
         "spread": lambda z: z.std(axis=-1),
@@ -311,26 +272,25 @@ def _statistics(design: SlopesDesign) -> dict[str, Statistic]:
 
 def _slopes(fit: Fit) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
-    design = fit.designed(SlopesDesign)
-    models = design.labels["slopes"]
-    model = design.model_of
-    slopes = fit.quantities["slopes"].reshape(-1, len(models))
+    design = fit.designed(MixedDesign)
+    models = design.effects["slope"]
+    x = design.table["x"].to_numpy()
+    slopes = fit.quantities["slopes"].reshape(-1, len(models.names))
     lower, upper = equal_tailed(slopes, fit.level)
-    alone = pd.Series(design.x * fit.model.observed).groupby(model)
+    alone = pd.Series(x * fit.model.observed).groupby(models.codes)
     estimates = {
         "slope": slopes.mean(axis=0),
         "lower": lower,
         "upper": upper,
         "p_positive": (slopes > 0).mean(axis=0),
     }
-    return pd.DataFrame(
-        {
-            "model_id": models,
-            **estimates,
-            "correlation_alone": alone.mean(),
-            "n_prompts": alone.size(),
-        }
-    )
+    columns = {
+        "model_id": models.names,
+        **estimates,
+        "correlation_alone": alone.mean(),
+        "n_prompts": alone.size(),
+    }
+    return pd.DataFrame(columns)
 
 
 def _correlation(fit: Fit) -> pd.DataFrame:

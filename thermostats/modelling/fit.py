@@ -583,6 +583,12 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     rows = read_rows(record["rows"])
     if law is None and model is None and record.get("call"):
         fit = laid_out(read_call(record["call"]))
+        if fit.law.name != record["law"]:
+            what = "this version fits another law by the name of a saved fit"
+            step = "fit and save it again"
+            raise DataError(
+                what, where=path, got=record["law"], allowed=fit.law.name, next_step=step
+            )
         if list(fit.rows.columns) != list(rows.columns) or len(fit.rows) != len(rows):
             step = "fit and save it again"
             raise DataError(

@@ -32,16 +32,18 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian, Mixture, Shares
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.law import (
+    BLOCKS,
     MODERATED,
     OWN,
     POPULATION_MEAN,
-    STANDARD,
+    TOTAL_SD,
     columns_once,
+    declare_numbers,
+    describe_numbers,
     in_order,
     orders_of,
-    reach_in_words,
 )
 from thermostats.modelling.laws import Law, Prior, fits
 from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
@@ -57,8 +59,8 @@ from thermostats.modelling.lineage_law import (
     quantities,
     statistics,
 )
+from thermostats.modelling.mixed_model import state_law
 from thermostats.modelling.model_gains import model_gains, moderated_errors, said_of, with_gains
-from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     COMMON,
@@ -176,7 +178,7 @@ def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
         maxima.append(("least squares", line(y, x, np.eye(len(y)), method=method, parameter=0.0)))
         if apart:
             maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
-        by_tree = lineage.pruned(models)
+        by_tree = lineage.is_pruned(models)
         best = (
             pagel_by_pruning(y, x, lineage.tree, models, method=method)
             if by_tree
@@ -204,7 +206,8 @@ def slopes(fit: Fit) -> pd.DataFrame:
                 )
             ]
     for block, of_block in lineage.blocks.items():
-        drawn = fit.draws.flat(f"u_{block}") @ fit.designed(LineageDesign).units.maps[block].T
+        _, by = fit.designed(LineageDesign).effects[f"u_{block}"].basis
+        drawn = fit.draws.flat(f"u_{block}") @ by.T
         for column in of_block:
             d = drawn[:, fit.design.covariates.index(column)]
             lower, upper = equal_tailed(d, fit.level)
@@ -335,8 +338,9 @@ def clades_predicted(fit: Fit) -> pd.DataFrame:
     folds = fit.rows["clade"].tolist()
     fits = {"all": fit}
     for name in (DESCENT, *lineage.blocks):
-        other = lineage.without(name)
-        fits[f"without {name}"] = fit.under(replace(fit.law, of=other.of))
+        fits[f"without {name}"] = fit.under(
+            replace(fit.law, of=lineage.drop_block(name).design_rows)
+        )
     return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}).reset_index()
 
 
@@ -392,7 +396,7 @@ def fit_lineage(
     estimand: str = "gain",
     instrument: str | None = None,
     se: str | float | None = None,
-    total_sd: float = STANDARD.total_sd,
+    total_sd: float = TOTAL_SD,
     concentration: float = 1.0,
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
@@ -443,9 +447,16 @@ def fit_lineage(
     warnings += [*of_errors, *_in_tree(means, tree, process), *_borrowed(rows, tree)]
     numbers(means["log_gain"], f"log {estimand}", varied=True)
     models = list(dict.fromkeys(means["model_id"]))
+    pruned = unit_height(tree.keep(models), models)
+    descents: tuple[str, ...] = (DESCENT,)
+    if process == LEVELS:
+        descents = tuple(
+            columns_by_level(pruned, pruned.roots()[[pruned.place(name) for name in models]])
+        )
     lineage = Lineage(
-        tree=unit_height(tree.keep(models), models),
+        tree=pruned,
         process=process,
+        descents=descents,
         blocks=chosen,
         logs=logs,
         total_sd=total_sd,
@@ -456,8 +467,9 @@ def fit_lineage(
     means["clade"] = lineage.tree.clades(means["model_id"].tolist())
     warnings += _odd(means, lineage)
     sources = sorted(set(rows["source"].dropna())) if "source" in rows else []
-    fit = law_fitted(
-        lineage_law(lineage),
+    estimated = bool(np.isfinite(means["freedom"]).any()) and not lineage.is_pruned(models)
+    return law_fitted(
+        lineage_law(lineage, estimated=estimated),
         means,
         seed=seed,
         settings=settings,
@@ -466,16 +478,15 @@ def fit_lineage(
         warnings=(*said_of(rows), *tree.notes, *warnings),
         reads=needing("model_id", *columns, *([instrument] if instrument else [])),
     )
-    return replace(fit, law=replace(fit.law, priors=_priors(lineage, fit.model)))
 
 
-def lineage_law(lineage: Lineage) -> Law:
-    """The law of a tree, a process and blocks."""
+def lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
+    """The law of a tree, a process and blocks; `estimated`: errors of measurement are estimates."""
     extra = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
     parts = (DESCENT, *lineage.blocks, OWN)
     law = Law(
         name="lineage",
-        of=lineage.of,
+        of=lineage.design_rows,
         quantities=quantities,
         reported=(
             *(f"sd_{name}" for name in (*parts, *extra)),
@@ -487,18 +498,15 @@ def lineage_law(lineage: Lineage) -> Law:
             order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))
         },
         statistics=statistics,
-        equations=_equations(lineage),
+        equations=describe_descent(lineage),
+        priors=(*(PULL if lineage.process == FREE else ()), *([MODERATED] if estimated else [])),
         tables=TABLES,
         figures={"tree": dendrogram},
         units=("clade", "model_id"),
     )
-    others = {
-        f"concentration {factor * lineage.concentration:g}": replace(
-            law, of=replace(lineage, concentration=factor * lineage.concentration).of
-        )
-        for factor in (0.5, 2.0)
-    }
-    return replace(law, alternatives=others)
+    values = [factor * lineage.concentration for factor in (0.5, 2.0)]
+    others = {f"concentration {value:g}": replace(lineage, concentration=value) for value in values}
+    return state_law(law, lineage, others)
 
 
 def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
@@ -528,7 +536,7 @@ def _blocks(
 ) -> tuple[dict[str, tuple[str, ...]], bool]:
     """Blocks of columns, and whether they enter by their logarithms."""
     if blocks is None:
-        standard = {name: STANDARD.blocks[name] for name in ("geometry", "scale")}
+        standard = {name: BLOCKS[name] for name in ("geometry", "scale")}
         return {
             name: columns_in
             for name, columns_in in standard.items()
@@ -684,51 +692,29 @@ def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
     ]
 
 
-def _equations(lineage: Lineage) -> tuple[str, ...]:
-    parts = " + ".join(f"f_i,{name}" for name in (*lineage.blocks, DESCENT, OWN))
+def describe_descent(lineage: Lineage) -> tuple[str, ...]:
+    """What the symbols of the model stand for."""
     return (
-        "ȳ_i = m_i + e_i, e_i ~ N(0, se_i²)   (model i)",
-        f"m_i = α + {parts}",
-        "f_b = τ √φ_b X_b u_b, scaled so that E Σ_i f_b,i²/M = τ² φ_b",
+        "e_i ~ N(0, se_i²)   (model i)",
         EQUATIONS[lineage.process],
         "λ = σ²/(σ² + own²), σ² the variance of drift at the height of the highest model",
         *(
-            f"{name}: "
-            f"{', '.join(f'log {column}' if lineage.logs else column for column in columns)}"
-            for name, columns in lineage.blocks.items()
+            describe_numbers(kind, logs=lineage.logs)
+            for kind in declare_numbers(lineage.blocks, logs=lineage.logs)
         ),
     )
 
 
-def one_value(values: Sequence[float]) -> str:
+def list_values(values: Sequence[float]) -> str:
     """A prior under which each of some values is as likely as another."""
     return f"one of {', '.join(f'{value:.3g}' for value in values)}"
 
 
-def _priors(lineage: Lineage, model: Gaussian | Mixture | Sampled) -> tuple[Prior, ...]:
-    """Those of a model."""
-    node = model.nodes[0] if isinstance(model, Mixture) else model
-    if not (isinstance(node, Gaussian) and isinstance(node.prior, Shares)):
-        raise TypeError("a lineage is Gaussian given shares of a variance")
-    shares = ", ".join([f"{node.prior.concentration:g}"] * node.prior.number)
-    pulled: tuple[Prior, ...] = ()
-    if lineage.process == FREE:
-        pulled = (
-            (
-                "α",
-                one_value(RATES),
-                "per height, even on the log scale: from near all to nothing is inherited",
-            ),
-            ("η", one_value(COMMON), "siblings share nothing but their parent, or nearly all"),
-        )
-    return (
-        ("α (mean)", f"N(0, {node.sd[0]:.3g}²)", reach_in_words(lineage.total_sd)),
-        (
-            "τ",
-            f"half-normal({node.prior.total:.3g})",
-            "models that differ by that many e-folds are no surprise",
-        ),
-        ("φ", f"Dirichlet({shares})", "no block has a head start"),
-        *pulled,
-        *([MODERATED] if node.freedom is not None else []),
-    )
+PULL: tuple[Prior, ...] = (
+    (
+        "α",
+        list_values(RATES),
+        "per height, even on the log scale: from near all to nothing is inherited",
+    ),
+    ("η", list_values(COMMON), "siblings share nothing but their parent, or nearly all"),
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -295,21 +295,7 @@ def fit_kleiber(
     of_labs = (" + u_lab(i)", ",  u_lab ~ N(0, τ²)") if labs else ("", "")
     line = f"yᵢ = m e^(−β xᵢ){of_labs[0]} + εᵢ{of_labs[1]},  εᵢ ~ N(0, σ² + sᵢ²)"
     equations = (OUTCOME, line, "k = m L₀^β")
-    priors: tuple[Prior, ...] = (
-        ("m", f"N(0, {scale:.3g}²)", _factor(scale)),
-        (
-            "β",
-            f"N({BETA[0]:g}, {BETA[1]:g}²)",
-            "no dependence (0) and the claim (1) are equally likely beforehand",
-        ),
-        (
-            "σ",
-            f"half-normal({scale / 2**0.5:.3g})",
-            "models within labs: half the variance of log10 gains",
-        ),
-    )
-    if labs:
-        priors += (("τ", f"half-normal({scale / 2**0.5:.3g})", "labs: the other half"),)
+    priors = partial(state_curve_priors, labs)
     return _fitted(curve, bounded, scale, _of_curve, CURVE, equations, priors, seed, columns)
 
 
@@ -346,26 +332,39 @@ def fit_envelope(
         "yᵢ = m e^(−β xᵢ) − wᵢ + vᵢ,  wᵢ ~ half-normal(ω),  vᵢ ~ N(0, η² + sᵢ²)",
         "k = m L₀^β",
     )
-    priors = (
-        (
-            "m",
-            f"half-normal({scale:.3g})",
-            f"an envelope of this form lies above 1; {_factor(scale)}",
-        ),
-        (
-            "β",
-            f"N({BETA[0]:g}, {BETA[1]:g}²)",
-            "no dependence (0) and the claim (1) are equally likely beforehand",
-        ),
-        ("ω", f"half-normal({scale:.3g})", "models may lie far below an envelope"),
-        (
-            "η",
-            f"half-normal({NOISE * scale:.3g})",
-            "few lie above it, and not far: a sixth of that",
-        ),
-    )
+    priors = state_envelope_priors
     return _fitted(
         envelope, bounded, scale, _of_envelope, ENVELOPE, equations, priors, seed, columns
+    )
+
+
+EXPONENT: Prior = (
+    "β",
+    f"N({BETA[0]:g}, {BETA[1]:g}²)",
+    "no dependence (0) and the claim (1) are equally likely beforehand",
+)
+
+
+def state_curve_priors(labs: bool, scale: float) -> tuple[Prior, ...]:
+    """Those of the curve, with labs where there are several."""
+    half = f"half-normal({scale / 2**0.5:.3g})"
+    priors = (
+        ("m", f"N(0, {scale:.3g}²)", _factor(scale)),
+        EXPONENT,
+        ("σ", half, "models within labs: half the variance of log10 gains"),
+    )
+    return (*priors, ("τ", half, "labs: the other half")) if labs else priors
+
+
+def state_envelope_priors(scale: float) -> tuple[Prior, ...]:
+    """Those of the envelope."""
+    above = f"an envelope of this form lies above 1; {_factor(scale)}"
+    noise = f"half-normal({NOISE * scale:.3g})"
+    return (
+        ("m", f"half-normal({scale:.3g})", above),
+        EXPONENT,
+        ("ω", f"half-normal({scale:.3g})", "models may lie far below an envelope"),
+        ("η", noise, "few lie above it, and not far: a sixth of that"),
     )
 
 
@@ -376,7 +375,7 @@ def _fitted(
     quantities: Any,
     statements: Mapping[str, Statement],
     equations: tuple[str, ...],
-    priors: tuple[Prior, ...],
+    priors: Callable[[float], tuple[Prior, ...]],
     seed: int,
     columns: Columns,
 ) -> Fit:
@@ -389,11 +388,14 @@ def _fitted(
         statements=statements,
         statistics=_statistics,
         equations=equations,
-        priors=priors,
+        priors=priors(scale),
         tables={"models": _models, "quantiles": _quantiles, "rivals": partial(_rivals, scale)},
         figures={"fit": _figure},
     )
-    wider = {name: replace(law, of=partial(_of, model, f * scale)) for name, f in others.items()}
+    wider = {}
+    for name, factor in others.items():
+        other = factor * scale
+        wider[name] = replace(law, of=partial(_of, model, other), priors=priors(other))
     return law_fitted(
         replace(law, alternatives=wider),
         bounded.table,

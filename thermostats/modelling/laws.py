@@ -7,6 +7,7 @@ A `Law` says how rows become a `Design` and what is reported of its draws; `fit.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
@@ -610,6 +611,17 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
 
     called.fits = function  # type: ignore[attr-defined]
     return called
+
+
+def deprecate(function: Callable[P, F], name: str) -> Callable[P, F]:
+    """A function by a name that it no longer has: it works, and warns."""
+
+    @wraps(function)
+    def renamed(*args: P.args, **kwargs: P.kwargs) -> F:
+        warnings.warn(f"{name} is {function.__name__} now", DeprecationWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    return renamed
 
 
 def _argument(name: str, value: Any, annotation: str) -> Any:

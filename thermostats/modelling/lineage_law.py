@@ -21,19 +21,32 @@ from numpy.typing import NDArray
 from thermostats.modelling import laws
 from thermostats.modelling.columns import columns_of
 from thermostats.modelling.draws import Array, Statistic
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, Shares, scales_of
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, scales_of
 from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
+    GroupBlock,
+    ShareKind,
     block_sds,
-    group_basis,
-    scaled_map,
+    declare_numbers,
+    declare_shares,
+    read_logs,
+    standardise,
 )
-from thermostats.modelling.laws import LOG, Design, Regressors
+from thermostats.modelling.laws import Prior, Regressors
+from thermostats.modelling.mixed_model import (
+    Effects,
+    Kind,
+    Levels,
+    Mixed,
+    MixedDesign,
+    MixtureDesign,
+)
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     DESCENT,
     LEVELS,
+    Process,
     Pruning,
     Sources,
     columns_by_level,
@@ -279,13 +292,41 @@ REPEAT = "repeat"
 
 
 @dataclass(frozen=True, kw_only=True)
+class DescentBlock(ShareKind):
+    """Drift along a tree, a block like any other."""
+
+    sources: Sources
+    level: str = ""
+    """Branches of labs, families or parents alone."""
+
+    def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
+        """Effects of sources along the axes in which models of the fit differ; their basis: the
+        drift."""
+        models = list(dict.fromkeys(table["model_id"].astype(str)))
+        at = _places(table, models)
+        drift = fit.basis if fit else self.drift_models(models)
+        return Effects(columns=drift.rows_of(models, table, at)[at], basis=drift) if drift else None
+
+    def drift_models(self, models: Sequence[str]) -> Drift | None:
+        """The drift over models; None where none of its branches leads to two of them."""
+        sources = self.sources
+        rows = sources.rows[[sources.tree.place(name) for name in models]]
+        if not self.level:
+            return Drift.of(sources, rows, (sources.rows != 0).any(axis=0))
+        mask = columns_by_level(sources.tree, rows).get(self.level)
+        return None if mask is None else Drift.of(sources, rows, mask)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lineage:
     """A tree, a process along it, blocks of columns, and priors."""
 
     tree: Tree
     """The tree of the models and what they come from alone, of unit height."""
     process: str = BROWNIAN
-    """brownian, free, levels; empty: no descent."""
+    """brownian, free, levels."""
+    descents: tuple[str, ...] = (DESCENT,)
+    """Blocks of descent: levels have one each; empty: no descent."""
     blocks: Mapping[str, tuple[str, ...]]
     logs: bool
     """Columns enter by their logarithms."""
@@ -297,166 +338,101 @@ class Lineage:
     repeated: bool = False
     """Whether models have several rows, so that what is a model's own differs from what is left."""
 
-    def of(self, rows: pd.DataFrame) -> LineageDesign:
+    def declare_process(self, process: Process) -> Mixed:
+        """The model where the process has these constants."""
+        kinds: list[Kind] = []
+        if self.descents:
+            drift = sources(self.tree, process)
+            levels = self.descents if self.process == LEVELS else ("",)
+            kinds += [
+                DescentBlock(name=name, effect=f"f_i,{name}", sources=drift, level=level)
+                for name, level in zip(self.descents, levels, strict=True)
+            ]
+        kinds += declare_numbers(self.blocks, logs=self.logs, symbols=False)
+        if self.instrument:
+            effect = f"f_i,{INSTRUMENT}"
+            kinds.append(GroupBlock(name=INSTRUMENT, effect=effect, columns=(self.instrument,)))
+        if self.repeated:
+            kinds.append(Levels(name=f"u_{OWN}", effect=f"f_i,{OWN}", column="model_id", met=True))
+        rest = "e_i" if self.repeated else f"f_i,{OWN} + e_i"
+        mixed = declare_shares(kinds, self.total_sd, self.concentration, "μ", rest)
+        return replace(mixed, regress=self.look_over_clades, engine=self.prune_design)
+
+    @cached_property
+    def nodes(self) -> tuple[Mixed, ...]:
+        """The model for all values of the process's constants."""
+        processes = nodes_of(self.process) if self.descents else nodes_of(BROWNIAN)
+        return tuple(self.declare_process(process) for process in processes)
+
+    @property
+    def equations(self) -> tuple[str, ...]:
+        """Those of every node."""
+        return self.nodes[0].equations
+
+    @property
+    def priors(self) -> tuple[Prior, ...]:
+        """Those of every node."""
+        return self.nodes[0].priors
+
+    def design_rows(self, rows: pd.DataFrame) -> LineageDesign:
         """The model of these rows."""
-        models = tuple(dict.fromkeys(rows["model_id"].astype(str)))
-        x, columns = self._numbers(rows)
-        shares = pd.Series(dtype=np.float64)
-        if self.instrument:
-            shares = rows[self.instrument].astype(str).value_counts(normalize=True).sort_index()
-        units = LineageUnits(centre=x.mean(axis=0), maps=self._maps(x, columns), shares=shares)
-        clades = pd.factorize(np.array(self.tree.clades(models)))[0][_places(rows, models)]
-        return self.in_units(rows, units, self._drifts(models), models, clades)
+        designs = [node.design_rows(rows) for node in self.nodes]
+        model = designs[0].model
+        if len(designs) > 1:
+            weights = np.full(len(designs), 1 / len(designs))
+            model = Mixture(nodes=tuple(design.gaussian for design in designs), weights=weights)
+        return LineageDesign.mix(designs, model, lineage=self, groups=())
 
-    def in_units(
-        self,
-        rows: pd.DataFrame,
-        units: LineageUnits,
-        drifts: Sequence[Mapping[str, Drift]],
-        held: tuple[str, ...],
-        clades: NDArray[np.int64] | None = None,
-    ) -> LineageDesign:
-        """Rows in the units of a fit that held these models; others hang on the node that their
-        `parent` names."""
-        models = list(dict.fromkeys(rows["model_id"].astype(str)))
-        of, (x, columns) = _places(rows, models), self._numbers(rows)
-        fixed = {name: (x - units.centre) @ units.maps[name] for name in self.blocks}
-        levels = units.shares
-        if self.instrument:
-            labels = rows[self.instrument].astype(str)
-            new = sorted(set(labels) - set(levels.index))
-            levels = pd.concat([levels, pd.Series(0.0, index=new)]) if new else levels
-            fixed[INSTRUMENT] = group_basis(
-                levels.index.get_indexer(labels), levels.to_numpy(np.float64)
-            )
-        made = [
-            {name: each.rows_of(models, rows, of)[of] for name, each in drift.items()}
-            for drift in drifts
-        ]
-        singles = self._own(models, of, held)
-        nodes = [bases | fixed for bases in made]  # of every node of the process
-        gaussians = tuple(self._gaussian(rows, bases | singles) for bases in nodes)
-        model: Gaussian | Mixture = gaussians[0]
-        if len(gaussians) > 1:
-            model = Mixture(nodes=gaussians, weights=np.full(len(gaussians), 1 / len(gaussians)))
-        elif clades is not None and self.pruned(models):
-            model = along_tree(gaussians[0], f"u_{DESCENT}", drifts[0][DESCENT], models)
-        return LineageDesign(
-            model=model,
-            outcomes=tuple(rows["model_id"].astype(str)),
-            scale=LOG,
-            covariates=columns,
-            regressors=Regressors(
-                x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=clades
-            ),
-            lineage=self,
-            units=replace(units, shares=levels),
-            drifts=drifts,
-            nodes=nodes,
-            models=held,
-            model_of=of,
-            alone=singles,
-        )
+    def prune_design(self, design: MixedDesign) -> Gaussian:
+        """The model as it goes along the tree, of very many models of a fit."""
+        models = list(dict.fromkeys(design.table["model_id"].astype(str)))
+        if design.before or not self.is_pruned(models):
+            return design.gaussian
+        block = f"u_{DESCENT}"
+        return along_tree(design.gaussian, block, design.effects[block].basis, models)
 
-    def pruned(self, models: Sequence[str]) -> bool:
+    def look_over_clades(self, design: MixedDesign) -> Regressors | None:
+        """Numbers of all blocks, standardised, and clades of the models of a fit."""
+        if design.before:
+            return None
+        models = list(dict.fromkeys(design.table["model_id"].astype(str)))
+        clades = pd.factorize(np.array(self.tree.clades(models)))[0][_places(design.table, models)]
+        x = read_logs(design.table, design.covariates, logs=self.logs)
+        return Regressors(x=standardise(x), groups=clades)
+
+    def is_pruned(self, models: Sequence[str]) -> bool:
         """Whether the fit goes along the tree: of many models, each with one row, that Brownian
         motion relates."""
-        return (
-            len(models) > DENSE
-            and self.process == BROWNIAN
-            and not (self.repeated or self.tree.merges)
-        )
+        if len(models) <= DENSE or self.process != BROWNIAN or not self.descents:
+            return False
+        return not (self.repeated or self.tree.merges)
 
-    def without(self, *names: str) -> Lineage:
-        """The law without some blocks, or without descent."""
-        blocks = {name: columns for name, columns in self.blocks.items() if name not in names}
-        return replace(self, blocks=blocks, process="" if DESCENT in names else self.process)
-
-    def _drifts(self, models: Sequence[str]) -> list[dict[str, Drift]]:
-        """Blocks of descent, for every node of the process."""
-        if not self.process:
-            return [{}]
-        drifts = []
-        for process in nodes_of(self.process):
-            drift = sources(self.tree, process)
-            rows = drift.rows[[self.tree.place(name) for name in models]]
-            masks = {DESCENT: (drift.rows != 0).any(axis=0)}
-            if self.process == LEVELS:
-                masks = columns_by_level(self.tree, rows)
-            drifts.append({name: Drift.of(drift, rows, mask) for name, mask in masks.items()})
-        return drifts
-
-    def _numbers(self, rows: pd.DataFrame) -> tuple[Array, tuple[str, ...]]:
-        """Columns of the blocks as they enter, rows × columns, and their names."""
-        columns = tuple(dict.fromkeys(column for block in self.blocks.values() for column in block))
-        x = rows[list(columns)].to_numpy(dtype=np.float64) if columns else np.zeros((len(rows), 0))
-        return (np.log(x) if self.logs else x), columns
-
-    def _maps(self, x: Array, columns: Sequence[str]) -> dict[str, Array]:
-        """Map of every block from the centred columns of all blocks, p × rank."""
-        maps = {}
-        for name, block in self.blocks.items():
-            at = [columns.index(column) for column in block]
-            by = scaled_map(x[:, at])
-            maps[name] = np.zeros((len(columns), by.shape[1]))
-            maps[name][at] = by
-        return maps
-
-    def _own(
-        self, models: Sequence[str], of: NDArray[np.int64], held: Sequence[str]
-    ) -> dict[str, Array]:
-        """What is the single model's own, where its rows repeat; else it is the residual."""
-        if not self.repeated:
-            return {}
-        every = pd.Index([*held, *(name for name in models if name not in set(held))])
-        return {OWN: np.eye(len(every))[every.get_indexer(pd.Index(models))][of]}
-
-    def _gaussian(self, rows: pd.DataFrame, bases: Mapping[str, Array]) -> Gaussian:
-        missing = pd.Series(0.0, index=rows.index)
-        freedom = rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64)
-        return Gaussian(
-            y=rows.get("log_gain", missing).to_numpy(dtype=np.float64),
-            X=np.ones((len(rows), 1)),
-            sd=np.array([2 * self.total_sd]),
-            blocks={f"u_{name}": basis for name, basis in bases.items()},
-            prior=Shares(
-                total=self.total_sd, number=len(bases) + 1, concentration=self.concentration
-            ),
-            error=rows.get("error", missing).to_numpy(dtype=np.float64),
-            freedom=freedom if np.isfinite(freedom).any() else None,
-        )
+    def drop_block(self, name: str) -> Lineage:
+        """The law without a block, or without descent."""
+        blocks = {each: columns for each, columns in self.blocks.items() if each != name}
+        return replace(self, blocks=blocks, descents=() if name == DESCENT else self.descents)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LineageUnits:
-    """What the rows of a fit fix: centre and maps of their numbers, and every instrument's share of
-    the rows."""
-
-    centre: Array
-    maps: Mapping[str, Array]
-    shares: pd.Series
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LineageDesign(Design):
-    """Rows of models on a tree, with what fixes their blocks."""
+class LineageDesign(MixtureDesign):
+    """Rows of models on a tree, laid out for every value of the process's constants."""
 
     lineage: Lineage
-    units: LineageUnits
-    drifts: Sequence[Mapping[str, Drift]]
-    """Of every node of the process its blocks of descent."""
-    nodes: Sequence[Mapping[str, Array]]
-    """Of every node of the process the bases of all blocks."""
-    models: tuple[str, ...]
-    """Those of the fit."""
-    model_of: NDArray[np.int64]
-    """Model of every row."""
-    alone: Mapping[str, Array]
-    """Basis of what is the single model's own, where its rows repeat."""
 
-    def of_new(self, rows: pd.DataFrame) -> LineageDesign:
-        """Other rows by the blocks of these."""
-        return self.lineage.in_units(rows, self.units, self.drifts, self.models)
+    @property
+    def effects(self) -> Mapping[str, Effects]:
+        """Of the first value."""
+        return self.designs[0].effects
+
+
+def list_drifts(design: MixedDesign) -> dict[str, Drift]:
+    """Blocks of descent."""
+    kinds = [kind for kind in design.mixed.kinds if isinstance(kind, DescentBlock)]
+    return {
+        kind.name: design.effects[kind.block].basis
+        for kind in kinds
+        if kind.block in design.effects
+    }
 
 
 def _places(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
@@ -466,11 +442,11 @@ def _places(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
 def descended(design: LineageDesign, values: Mapping[str, Array]) -> Array:
     """Contribution of descent to every row, … × rows."""
 
-    def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
-        basis = design.nodes[k][name]
+    def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
+        basis = design.designs[k].effects[f"u_{name}"].columns
         return np.asarray(values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T)
 
-    return _by_process(design, values, len(design.model_of), drawn)
+    return _by_process(design, values, len(design.outcomes), draw_part)
 
 
 def descended_at(
@@ -483,22 +459,21 @@ def descended_at(
     is drawn."""
     rng = np.random.default_rng(0)
 
-    def drawn(k: int, name: str, at: NDArray[np.bool_], place: int) -> Array:
-        inside, besides = where(design.drifts[k][name])
+    def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
+        effects = design.designs[k].effects
+        inside, besides = where(effects[f"u_{name}"].basis)
         fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
-        return np.asarray(
-            values[f"u_{name}"][at] @ inside.T
-            + values["scale"][at][:, [place]] * (fresh @ besides.T)
-        )
+        scale = values["scale"][at][:, [list(effects).index(f"u_{name}")]]
+        return np.asarray(values[f"u_{name}"][at] @ inside.T + scale * (fresh @ besides.T))
 
-    return _by_process(design, values, size, drawn)
+    return _by_process(design, values, size, draw_part)
 
 
 def _by_process(
     design: LineageDesign,
     values: Mapping[str, Array],
     size: int,
-    drawn: Callable[[int, str, NDArray[np.bool_], int], Array],
+    draw_part: Callable[[int, str, NDArray[np.bool_]], Array],
 ) -> Array:
     """Sums over blocks of descent, of every draw those of the node of its process."""
     lead = values["beta"].shape[:-1]
@@ -506,18 +481,18 @@ def _by_process(
     total = np.zeros((*lead, size))
     for k in np.unique(which):
         at = which == k
-        for place, name in enumerate(design.drifts[k]):
-            total[at] += drawn(k, name, at, place)
+        for name in list_drifts(design.designs[k]):
+            total[at] += draw_part(k, name, at)
     return total
 
 
 def contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Contribution of every block to every row, what is left to the single model last."""
     lineage = design.lineage
-    bases = design.nodes[0]
-    parts = {DESCENT: descended(design, values)} if lineage.process else {}
+    parts = {DESCENT: descended(design, values)} if lineage.descents else {}
     for name in (*lineage.blocks, *([INSTRUMENT] if lineage.instrument else [])):
-        parts[name] = values[f"u_{name}"][..., : bases[name].shape[1]] @ bases[name].T
+        basis = design.effects[f"u_{name}"].columns
+        parts[name] = values[f"u_{name}"][..., : basis.shape[1]] @ basis.T
     return parts
 
 
@@ -527,8 +502,8 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
     parts = contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
-    if OWN in design.alone:
-        return np.asarray(centre + values[f"u_{OWN}"] @ design.alone[OWN].T)
+    if f"u_{OWN}" in design.effects:
+        return np.asarray(centre + values[f"u_{OWN}"] @ design.effects[f"u_{OWN}"].columns.T)
     variance = np.square(values["scale"][..., -1:])
     weight = variance / (variance + np.square(values.get("error", error)))
     noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(
@@ -542,14 +517,15 @@ def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, 
     lineage = design.lineage
     parts = contributions(values, design)
     square = np.square(values["scale"])
-    names = list(design.nodes[0]) + list(design.alone) + [REPEAT if design.alone else OWN]
+    names = [block.removeprefix("u_") for block in design.effects]
+    names.append(REPEAT if OWN in names else OWN)
     by = {name: square[..., k] for k, name in enumerate(names)}
-    descents = list(design.drifts[0])
+    descents = list(list_drifts(design.designs[0]))
     if descents:
-        by = {
-            DESCENT: np.asarray(sum(by[name] for name in descents)),
-            **{n: v for n, v in by.items() if n not in descents},
-        } | {f"{DESCENT}_{name}": by[name] for name in descents if name != DESCENT}
+        together = {DESCENT: np.asarray(sum(by[name] for name in descents))}
+        others = {name: each for name, each in by.items() if name not in descents}
+        apart = {f"{DESCENT}_{name}": by[name] for name in descents if name != DESCENT}
+        by = {**together, **others, **apart}
     counted = [name for name in (DESCENT, *lineage.blocks, OWN) if name in by]
     total = sum(by[name] for name in counted)
     drawn = block_sds(parts) | {
@@ -557,11 +533,11 @@ def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, 
     }
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
     drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
-    if lineage.process:
+    if lineage.descents:
         drawn[POPULATION_MEAN] = (
             drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
         )
-    if lineage.process and lineage.process != LEVELS:
+    if lineage.descents and lineage.process != LEVELS:
         drawn |= _of_process(values, design, by)
     return drawn
 
@@ -571,7 +547,7 @@ def _of_process(
 ) -> dict[str, Array]:
     """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life,
     of siblings r's."""
-    drifts = design.drifts
+    drifts = [list_drifts(each) for each in design.designs]
     lineage = design.lineage
     which = (
         values["node"].astype(np.int64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,22 +33,24 @@ from thermostats.modelling.columns import (
     stated,
     unit_rows,
 )
-from thermostats.modelling.draws import SEED, Array, Statement, Statistic
+from thermostats.modelling.draws import SEED, Array, Statistic
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import formula_of
-from thermostats.modelling.laws import (
-    AS_GIVEN,
-    WIDER,
-    Design,
-    Law,
-    OutcomeScale,
-    Prior,
-    Regressors,
-    fits,
-)
+from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale, fits
 from thermostats.modelling.leave_out import held_out_of
-from thermostats.modelling.populations import numbered
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Kind,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.next_steps import Code, again
 from thermostats.plots.general import legend_above, mark
 
@@ -61,133 +63,22 @@ ERROR = "standard error of the outcome"
 LOG_OF = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
 """The log of one column, as a formula has it."""
 BASES = {"log": 1.0, "log10": math.log(10), "log2": math.log(2)}
-LEVEL = "level"
-"""Name of the levels of `group` among the draws."""
 MOST_NAMED = 10
 """Groups that a legend can still tell apart."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """Columns of rows, and prior scales."""
-
-    outcome: str
-    covariates: tuple[str, ...] = ()
-    sd: tuple[float, ...]
-    """Standard deviations of the normal priors of the intercept and of every slope."""
-    sigma: float
-    """Scale of the half-normal prior of σ."""
-    tau: float
-    """Scale of the half-normal prior of τ."""
-    group: str | None = "heritage"
-    """Column whose values have a level of their own; None: no levels."""
-    levels: tuple[str, ...] = ()
-    """Further columns whose values have."""
-    error: str | None = None
-    """Column of known standard errors of the outcome."""
-    scale: OutcomeScale = AS_GIVEN
-    """That of the outcome."""
-    standardised: bool = True
-    """Covariates are standardised; their means and SDs are constants of the fit."""
-
-    def of(self, rows: pd.DataFrame) -> LineDesign:
-        """The line of these rows."""
-        units = dict.fromkeys(self.covariates, (0.0, 1.0))
-        if self.standardised:
-            columns = {name: rows[name].to_numpy(dtype=np.float64) for name in self.covariates}
-            units = {name: (float(x.mean()), float(x.std())) for name, x in columns.items()}
-        return self.in_units(rows, units, dict.fromkeys(self.blocks, ()))
-
-    def in_units(
-        self,
-        rows: pd.DataFrame,
-        units: Mapping[str, tuple[float, float]],
-        levels: Mapping[str, tuple[str, ...]],
-    ) -> LineDesign:
-        """The line of rows whose covariates have these means and SDs; these levels come first."""
-        columns = [np.ones(len(rows))]
-        for name in self.covariates:
-            columns.append(
-                (rows[name].to_numpy(dtype=np.float64) - units[name][0]) / units[name][1]
-            )
-        names = dict[str, tuple[str, ...]]()
-        blocks = dict[str, Array]()
-        codes: dict[str, NDArray[np.int64]] = {}
-        for block, column in self.blocks.items():
-            names[block], codes[block] = numbered(rows[column].astype(str), levels[block])
-            blocks[block] = np.eye(len(names[block]))[codes[block]]
-        missing = np.zeros(len(rows))
-        model = Gaussian(
-            y=rows[self.outcome].to_numpy(dtype=np.float64) if self.outcome in rows else missing,
-            X=np.column_stack(columns),
-            sd=np.asarray(self.sd),
-            blocks=blocks,
-            prior=HalfNormals((*[self.tau] * len(blocks), self.sigma)),
-            error=rows[self.error].to_numpy(dtype=np.float64) if self.error in rows else missing,
-        )
-        return LineDesign(
-            model=model,
-            outcomes=tuple(rows.index),
-            scale=self.scale,
-            groups=tuple(self.blocks.values()),
-            covariates=self.covariates,
-            regressors=Regressors(x=model.X[:, :0:-1], groups=codes.get(LEVEL)),
-            line=self,
-            units=units,
-            names=names,
-        )
-
-    @property
-    def blocks(self) -> dict[str, str]:
-        """Kinds of levels, name to column."""
-        return ({} if self.group is None else {LEVEL: self.group}) | {
-            name: name for name in self.levels
-        }
-
-    def wider(self, factor: float) -> Line:
-        """The line with all prior scales times a factor."""
-        sd = tuple(factor * scale for scale in self.sd)
-        return replace(self, sd=sd, sigma=factor * self.sigma, tau=factor * self.tau)
-
-    def others(self, groups: str = "labs") -> dict[str, Line]:
-        """The same rows under other priors, with exact outcomes, without levels."""
-        lines = {name: self.wider(factor) for name, factor in WIDER.items()}
-        if self.error:
-            lines["outcomes taken as exact"] = replace(self, error=None)
-        if self.group:
-            lines[f"no effects of {groups}"] = replace(self, group=None)
-        if self.levels:
-            lines[f"no levels of {listed(self.levels)}"] = replace(self, levels=())
-        return lines
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LineDesign(Design):
-    """A line of rows, with the units of its covariates and the names of its levels."""
-
-    line: Line
-    units: Mapping[str, tuple[float, float]]
-    """Mean and standard deviation of every covariate."""
-    names: Mapping[str, tuple[str, ...]]
-    """Levels of every block."""
-
-    def of_new(self, rows: pd.DataFrame) -> LineDesign:
-        """Other rows in the same units."""
-        return self.line.in_units(rows, self.units, self.names)
-
-
-def line_law(law: Law, line: Line, groups: str = "labs") -> Law:
-    """A law whose model is a line, with its alternatives."""
-    others = {name: replace(law, of=other.of) for name, other in line.others(groups).items()}
-    return replace(law, of=line.of, alternatives=others)
-
-
-def gaussian_of(line: Line, rows: pd.DataFrame) -> Gaussian:
-    """The model of a line."""
-    model = line.of(rows).model
-    if not isinstance(model, Gaussian):
-        raise TypeError("a line is Gaussian")
-    return model
+def vary_line(line: Mixed, groups: str = "labs") -> dict[str, Mixed]:
+    """The same rows with exact outcomes, without effects of groups, and without further levels."""
+    blocks = [each.block for each in line.kinds]
+    further = [name for name in blocks if name != LEVEL]
+    others = {}
+    if line.rest.error:
+        others["outcomes taken as exact"] = line.drop_errors()
+    if LEVEL in blocks:
+        others[f"no effects of {groups}"] = line.drop_kinds(LEVEL)
+    if further:
+        others[f"no levels of {listed(further)}"] = line.drop_kinds(*further)
+    return others
 
 
 @fits
@@ -258,32 +149,98 @@ def fit_line(
     warnings += errors_not_read(rows, outcome, se)
     group, of_levels = _levels(rows, group)
     warnings += [*of_levels, *_further(rows, group, levels)]
-    spread = float(y.std()) if scale is None else prior_scale(scale, outcome)
-    centre = float(np.sqrt(np.square(y).mean())) if scale is None else scale
-    line = Line(
-        outcome=outcome,
-        covariates=tuple(named),
-        sd=(2 * centre, *[spread] * len(named)),
-        sigma=spread,
-        tau=spread,
-        group=group,
-        levels=tuple(name for name in levels if rows[name].nunique() > 1),
-        error=ERROR if se is not None else None,
-        scale=_scale_of(outcome),
+    error = ERROR if se is not None else ""
+    line = declare_line(
+        rows, y, outcome, list(named), group=group, levels=levels, scale=scale, error=error
     )
-    if (rank := int(np.linalg.matrix_rank(gaussian_of(line, rows).X))) <= len(named):
+    if (rank := int(np.linalg.matrix_rank(line.design_rows(rows).gaussian.X))) <= len(named):
         warnings.append(
             f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes"
         )
-    law = line_law(_law(line, scale), line, "labs" if group == LAB else f"{group}s")
     return law_fitted(
-        law,
+        declare_law(
+            state_line(line), line, vary_line(line, "labs" if group == LAB else f"{group}s")
+        ),
         rows,
         seed=seed,
         estimand=outcome,
         sources=sources,
         warnings=warnings,
         reads=units.columns.of_new,
+    )
+
+
+def declare_line(
+    rows: pd.DataFrame,
+    y: Array,
+    outcome: str,
+    covariates: Sequence[str],
+    *,
+    group: str | None,
+    levels: Sequence[str],
+    scale: float | None,
+    error: str,
+) -> Mixed:
+    """A line on standardised covariates with levels of groups; one prior scale, that of the
+    outcomes by default."""
+    if scale is None:
+        spread = float(y.std())
+        centre = float(np.sqrt(np.square(y).mean()))
+        why = f"the spread of {outcome} in these rows"
+        first = "twice the outcome's root mean square"
+    else:
+        spread = centre = prior_scale(scale, outcome)
+        why = f"a difference of {scale:g} would be no surprise"
+        first = f"twice the scale: {why}"
+    slopes = [
+        Fixed(
+            column=name,
+            sd=spread,
+            symbol=f"b_{k}",
+            why=f"over one SD of {name}; {why}",
+            term=f"z_{k}i",
+            quantity=slope_on(name),
+            standardised=True,
+            unscaled=True,
+        )
+        for k, name in enumerate(covariates, 1)
+    ]
+    kinds: list[Kind] = []
+    if group:
+        effect = f"u_{group}(i)"
+        kinds.append(
+            Levels(
+                column=group,
+                scale=spread,
+                symbol="τ",
+                why=why,
+                effect=effect,
+                quantity="group_sd",
+                name=LEVEL,
+            )
+        )
+    for name in levels:
+        if rows[name].nunique() > 1:
+            effect = f"v_{name}(i)"
+            quantity = f"{name}_sd"
+            kinds.append(
+                Levels(
+                    column=name,
+                    scale=spread,
+                    symbol=f"τ_{name}",
+                    why=why,
+                    effect=effect,
+                    quantity=quantity,
+                )
+            )
+    return Mixed(
+        outcome=outcome,
+        left=f"{outcome}_i",
+        fixed=(Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean"), *slopes),
+        kinds=tuple(kinds),
+        rest=Rest(scale=spread, why=why, quantity="residual_sd", error=error),
+        scale=_scale_of(outcome),
+        regress=look_along_line,
     )
 
 
@@ -338,43 +295,22 @@ def slope_on(covariate: str) -> str:
     return f"slope on {covariate}"
 
 
-def _law(line: Line, scale: float | None) -> Law:
-    scaled = scale is not None
-    why = (
-        f"a difference of {scale:g} would be no surprise"
-        if scaled
-        else f"the spread of {line.outcome} in these rows"
-    )
-    names = ["mean", *(slope_on(name) for name in line.covariates)]
-    statements: dict[str, Statement] = {f"{name} > 0": partial(_above_0, name) for name in names}
-    slopes = "".join(f" + b_{k} z_{k}i" for k in range(1, len(line.covariates) + 1))
-    first = f"twice the scale: {why}" if scaled else "twice the outcome's root mean square"
-    further = "".join(f" + v_{name}(i)" for name in line.levels)
-    priors: list[Prior] = [("a", f"N(0, {line.sd[0]:.4g}²)", first)]
-    priors += [
-        (f"b_{k}", f"N(0, {line.sigma:.4g}²)", f"over one SD of {name}; {why}")
-        for k, name in enumerate(line.covariates, 1)
-    ]
-    scales = ["σ", *(["τ"] if line.group else []), *(f"τ_{name}" for name in line.levels)]
-    priors += [(name, f"half-normal({line.sigma:.4g})", why) for name in scales]
+def state_line(line: Mixed) -> Law:
+    """What is asked of a line."""
+    groups = [kind.groups[0] for kind in line.kinds if kind.block == LEVEL]
+    names = [each.quantity for each in line.fixed]
     return Law(
         name="line",
-        of=line.of,
-        quantities=partial(_quantities, line),
-        statements=statements,
+        of=line.design_rows,
+        quantities=name_draws,
+        statements={f"{name} > 0": partial(_above_0, name) for name in names},
         statistics=line_statistics,
-        equations=(
-            f"{line.outcome}_i = a{slopes}{f' + u_{line.group}(i)' if line.group else ''}{further} "
-            f"+ ε_i",
-            *(f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)),
-            *([f"u_{line.group} ~ N(0, τ²)"] if line.group else []),
-            *(f"v_{name} ~ N(0, τ_{name}²)" for name in line.levels),
-            f"ε_i ~ N(0, σ²{' + se_i²' if line.error else ''})",
+        equations=tuple(
+            f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)
         ),
-        priors=tuple(priors),
-        tables={"rows": partial(_rows, line)},
-        figures={"fit": partial(_figure, line)},
-        units=((line.group,) if line.group else ()) + ("model_id",),
+        tables={"rows": _rows},
+        figures={"fit": _figure},
+        units=(*groups, "model_id"),
     )
 
 
@@ -382,20 +318,7 @@ def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
     return quantities[name] > 0
 
 
-def _quantities(line: Line, values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
-    slopes = {
-        slope_on(name): values["beta"][..., k] / design.units[name][1]
-        for k, name in enumerate(line.covariates, 1)
-    }
-    scales = values["scale"]
-    names = ["group" if block == LEVEL else block for block in design.names]
-    spreads = {"residual_sd": scales[..., -1]} | {
-        f"{name}_sd": scales[..., k] for k, name in enumerate(names)
-    }
-    return {"mean": values["beta"][..., 0], **slopes, **spreads}
-
-
-def line_statistics(design: LineDesign) -> Mapping[str, Statistic]:
+def line_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     """What of the residuals may close the gate."""
     return laws.statistics(design.regressors, laws.CLOSING)
 
@@ -441,21 +364,20 @@ def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> l
     return messages
 
 
-def _rows(line: Line, fit: Fit) -> pd.DataFrame:
+def _rows(fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
-    table = fit.rows[list(dict.fromkeys(["model_id", "heritage", *line.covariates]))]
-    return table.assign(
-        outcome=fit.model.observed, error=fit.rows[line.error] if line.error else 0.0
-    )
+    design = fit.designed(MixedDesign)
+    columns = dict.fromkeys(["model_id", "heritage", *design.mixed.covariates])
+    return fit.rows[list(columns)].assign(outcome=design.gaussian.y, error=design.gaussian.error)
 
 
-def _figure(line: Line, fit: Fit, axes: Axes) -> Axes:
+def _figure(fit: Fit, axes: Axes) -> Axes:
     """Outcomes with their errors over the last covariate, and the line's interval.
 
     Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
     """
     rows = fit.table("rows")
-    *others, last = line.covariates or ("",)
+    *others, last = fit.designed(MixedDesign).mixed.covariates or [""]
     x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
     slopes = {name: float(np.median(fit.quantities[slope_on(name)])) for name in others}
     part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())

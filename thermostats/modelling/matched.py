@@ -39,7 +39,18 @@ from thermostats.modelling.draws import SEED, Array, Statement
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.laws import LOG as LOG_SCALE
 from thermostats.modelling.laws import Law, fits
-from thermostats.modelling.lines import ERROR, LEVEL, Line, LineDesign, line_law, line_statistics
+from thermostats.modelling.lines import ERROR, line_statistics, vary_line
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.plots.general import legend_above, mark, reference
 from thermostats.settings import coverage
 from thermostats.tables.labels import label
@@ -336,20 +347,9 @@ def fit_matched(
     errors, *words = errors_of_logs(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
     rows = rows.assign(**{LOG: np.log(y), ERROR: errors})
     cells_of(rows)
-    line = Line(
-        outcome=LOG,
-        covariates=(FOCAL,),
-        sd=(2 * prior_scale(scale, "scale"), scale),
-        sigma=scale,
-        tau=scale,
-        group=FAMILY,
-        levels=(CELL,),
-        error=ERROR if se is not None else None,
-        scale=LOG_SCALE,
-        standardised=False,
-    )
+    line = declare_cells(prior_scale(scale, "scale"), ERROR if se is not None else "")
     return law_fitted(
-        line_law(_law(line, focal, len(columns)), line, "families"),
+        declare_law(state_cells(line, focal, len(columns)), line, vary_line(line, "families")),
         rows,
         seed=seed,
         estimand=outcome,
@@ -363,6 +363,50 @@ def fit_matched(
             *errors_not_read(table, outcome, se),
         ],
         reads=units.columns.of_new,
+    )
+
+
+def declare_cells(scale: float, error: str) -> Mixed:
+    """A side and levels of cells and families, with one prior scale; `error`: column of known
+    errors."""
+    alike = "cells, families and models that differ as much are none either"
+    sides = f"labs that differ by a factor {np.exp(scale):.2g} are no surprise"
+    return Mixed(
+        outcome=LOG,
+        left="log y_i",
+        fixed=(
+            Fixed(sd=2 * scale, symbol="a", why="twice the scale of δ"),
+            Fixed(
+                column=FOCAL,
+                sd=scale,
+                symbol="δ",
+                why=sides,
+                term="[lab_i is focal]",
+                quantity="log_ratio",
+            ),
+        ),
+        kinds=(
+            Levels(
+                column=FAMILY,
+                scale=scale,
+                symbol="τ_f",
+                why=alike,
+                effect="u_family(i)",
+                quantity="family_sd",
+                name=LEVEL,
+            ),
+            Levels(
+                column=CELL,
+                scale=scale,
+                symbol="τ_c",
+                why=alike,
+                effect="v_cell(i)",
+                quantity="cell_sd",
+            ),
+        ),
+        rest=Rest(scale=scale, why=alike, quantity="residual_sd", error=error),
+        scale=LOG_SCALE,
+        regress=look_along_line,
     )
 
 
@@ -460,47 +504,26 @@ def _odd(rows: pd.DataFrame, family: str | None) -> list[str]:
     return messages
 
 
-def _law(line: Line, focal: str, columns: int) -> Law:
+def state_cells(line: Mixed, focal: str, columns: int) -> Law:
+    """What is asked of matched models; `columns`: those that cells are equal in."""
     below: Statement = lambda q: q["ratio"] < 1  # noqa: E731
-    scale = f"{line.sigma:g}"
     return Law(
         name="matched",
-        of=line.of,
+        of=line.design_rows,
         quantities=_quantities,
         reported=("ratio", "log_ratio", "family_sd", "cell_sd", "residual_sd"),
         statements={BELOW: below},
         statistics=line_statistics,
-        equations=(
-            f"log y_i = a + δ [lab_i = {focal}] + v_cell(i) + u_family(i) + ε_i   (cells: equal in "
-            f"{columns} columns)",
-            "v_cell ~ N(0, τ_c²),  u_family ~ N(0, τ_f²)",
-            f"ε_i ~ N(0, σ²{' + se_i²' if line.error else ''}),  ratio = e^δ",
-        ),
-        priors=(
-            ("a", f"N(0, {line.sd[0]:g}²)", "twice the scale of δ"),
-            (
-                "δ",
-                f"N(0, {scale}²)",
-                f"labs that differ by a factor {np.exp(line.sigma):.2g} are no surprise",
-            ),
-            (
-                "τ_c, τ_f, σ",
-                f"half-normal({scale})",
-                "cells, families and models that differ as much are none either",
-            ),
-        ),
+        equations=(f"focal: {focal};  cells: equal in {columns} columns;  ratio = e^δ",),
         tables={"estimate": _estimate, "cells": _cells, "permutation": _permutation},
         figures={"cells": partial(_figure, focal)},
         units=(CELL, FAMILY, "model_id"),
     )
 
 
-def _quantities(values: Mapping[str, Array], design: LineDesign) -> dict[str, Array]:
-    delta = values["beta"][..., 1]
-    scale = values["scale"]
-    names = {LEVEL: "family_sd", CELL: "cell_sd"}
-    spreads = {names[block]: scale[..., k] for k, block in enumerate(design.names)}
-    return {"ratio": np.exp(delta), "log_ratio": delta, **spreads, "residual_sd": scale[..., -1]}
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    drawn = name_draws(values, design)
+    return {"ratio": np.exp(drawn["log_ratio"]), **drawn}
 
 
 def _ratio(fit: Fit) -> RatioOfCells:

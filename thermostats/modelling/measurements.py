@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
@@ -30,9 +28,16 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import LOG, WIDER, Design, Law, Prior, fits
-from thermostats.modelling.populations import numbered
+from thermostats.modelling.laws import LOG, Law, fits
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
+)
 from thermostats.plots.general import forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")
@@ -45,74 +50,44 @@ LARGE = 0.1
 """The statement: a standard deviation of sources of ten per cent."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measurements:
-    """Kinds of levels, and prior scales of the mean, of each kind and of the residual."""
-
-    kinds: tuple[str, ...]
-    factor: float = 1.0
-    errors: bool = True
-
-    @property
-    def mean_sd(self) -> float:
-        """Standard deviation of the normal prior of α."""
-        return self.factor * MEAN
-
-    @property
-    def scales(self) -> tuple[float, ...]:
-        """Scales of the half-normal priors: of the SD of every kind of levels, then of σ."""
-        each = (OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in self.kinds)
-        return tuple(self.factor * scale for scale in (*each, OF_LEVELS))
-
-    def of(self, rows: pd.DataFrame) -> SourcesDesign:
-        """One row per measurement."""
-        return self.after(rows, dict.fromkeys(self.kinds, ()))
-
-    def after(self, rows: pd.DataFrame, levels: Mapping[str, tuple[str, ...]]) -> SourcesDesign:
-        """One row per measurement; these levels come first."""
-        names = dict[str, tuple[str, ...]]()
-        blocks = dict[str, Array]()
-        for kind in self.kinds:
-            names[kind], codes = numbered(rows[kind].astype(str), levels[kind])
-            blocks[kind] = np.eye(len(names[kind]))[codes]
-        missing = np.zeros(len(rows))
-        model = Gaussian(
-            y=rows["log_gain"].to_numpy(dtype=np.float64) if "log_gain" in rows else missing,
-            X=np.ones((len(rows), 1)),
-            sd=np.array([self.mean_sd]),
-            blocks=blocks,
-            prior=HalfNormals(self.scales),
-            error=rows["error"].to_numpy(dtype=np.float64)
-            if self.errors and "error" in rows
-            else missing,
+def declare_measurements(kinds: Sequence[str]) -> Mixed:
+    """Levels of every kind, with prior scales of each and of what is left."""
+    reasons = {
+        OF_MODELS: "models that differ by a factor 1.6 are none",
+        OF_LEVELS: "measurements of one model that differ by 1.3 are none",
+    }
+    scales = {kind: OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in kinds}
+    levels = [
+        Levels(
+            column=kind,
+            scale=scale,
+            symbol=f"s_{kind}",
+            why=reasons[scale],
+            effect=f"u_{kind}(r)",
+            quantity=f"sd_{kind}",
         )
-        models = pd.factorize(rows["model_id"])[0]
-        return SourcesDesign(
-            model=model,
-            labels=names,
-            scale=LOG,
-            groups=self.kinds,
-            measurements=self,
-            models=models,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SourcesDesign(Design):
-    """Measurements with their levels, which `labels` names."""
-
-    measurements: Measurements
-    models: NDArray[np.int64]
-    """Model of every measurement."""
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """Kinds of levels."""
-        return self.measurements.kinds
-
-    def of_new(self, rows: pd.DataFrame) -> SourcesDesign:
-        """Other measurements by the levels of these."""
-        return self.measurements.after(rows, self.labels)
+        for kind, scale in scales.items()
+    ]
+    return Mixed(
+        outcome="log_gain",
+        left="log G_r",
+        fixed=(
+            Fixed(
+                sd=MEAN, symbol="α", why="gains between a seventh and seven times are no surprise"
+            ),
+        ),
+        kinds=tuple(levels),
+        rest=Rest(
+            scale=OF_LEVELS,
+            why=reasons[OF_LEVELS],
+            effect="ε_r",
+            quantity="sd_run",
+            error="error",
+            error_symbol="error_r",
+        ),
+        scale=LOG,
+        labels={kind: kind for kind in kinds},
+    )
 
 
 @fits
@@ -155,9 +130,13 @@ def fit_sources(
             allowed="one model or more",
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
-    law = _law(Measurements(kinds=kinds))
+    measurements = declare_measurements(kinds)
+    others = (
+        {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
+    )
+    others["measurements taken as exact"] = measurements.drop_errors()
     return law_fitted(
-        law,
+        declare_law(state_measurements(measurements), measurements, others),
         rows,
         seed=seed,
         estimand=gain,
@@ -200,65 +179,32 @@ def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     return messages
 
 
-def _priors(measurements: Measurements) -> tuple[Prior, ...]:
-    """Of the mean, of every kind of levels and of the residual, as drawn."""
-    mean = (
-        "α",
-        f"N(0, {measurements.mean_sd:.3g}²)",
-        "gains between a seventh and seven times are no surprise",
-    )
-    spreads = []
-    for kind, scale in zip((*measurements.kinds, "run"), measurements.scales, strict=True):
-        symbol = "σ" if kind == "run" else f"s_{kind}"
-        of_models = kind in ("heritage", "model_id")
-        what = (
-            "models that differ by a factor 1.6"
-            if of_models
-            else "measurements of one model that differ by 1.3"
-        )
-        spreads.append((symbol, f"half-normal({scale:.3g})", f"{what} are none"))
-    return (mean, *spreads)
-
-
-def _law(measurements: Measurements) -> Law:
-    kinds = measurements.kinds
-    others = {name: replace(measurements, factor=factor) for name, factor in WIDER.items()}
-    if "heritage" in kinds:
-        others["no effects of labs"] = replace(
-            measurements, kinds=tuple(k for k in kinds if k != "heritage")
-        )
-    others["measurements taken as exact"] = replace(measurements, errors=False)
-    names = [*kinds, "run"]
+def state_measurements(measurements: Mixed) -> Law:
+    """What is asked of measurements."""
+    spreads = [kind.quantity for kind in measurements.kinds]
     large: Statement = lambda q: q["sd_source"] > LARGE  # noqa: E731
-    law = Law(
+    return Law(
         name="sources",
-        of=measurements.of,
+        of=measurements.design_rows,
         quantities=_quantities,
-        reported=tuple(f"sd_{name}" for name in names),
+        reported=(*spreads, "sd_run"),
         statements={f"sd of sources > {LARGE:g}": large},
         statistics=_statistics,
-        equations=(
-            f"log G_r = α + {' + '.join(f'u_{kind}(r)' for kind in kinds)} + ε_r   (measurement r)",
-            "u_k ~ N(0, s_k²),  ε_r ~ N(0, σ² + error_r²)",
-        ),
-        priors=_priors(measurements),
+        equations=("r a measurement",),
         tables={"levels": _levels},
         figures={"levels": _figure},
         units=("source", "model_id"),
     )
-    return replace(
-        law, alternatives={name: replace(law, of=each.of) for name, each in others.items()}
-    )
 
 
-def _quantities(values: Mapping[str, Array], design: SourcesDesign) -> dict[str, Array]:
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Standard deviation of every kind, and levels as far as the fit has them."""
-    drawn = {f"sd_{kind}": values["scale"][..., k] for k, kind in enumerate((*design.kinds, "run"))}
-    return drawn | {kind: values[kind] for kind in design.kinds}
+    return name_draws(values, design) | {kind: values[kind] for kind in design.effects}
 
 
-def _statistics(design: SourcesDesign) -> dict[str, Statistic]:
-    member = np.eye(design.models.max() + 1)[design.models]
+def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+    models = pd.factorize(design.table["model_id"])[0]
+    member = np.eye(models.max() + 1)[models]
     mean = member / member.sum(axis=0)
 
     def apart(y: Array) -> Array:
@@ -277,10 +223,11 @@ def _levels(fit: Fit) -> pd.DataFrame:
     """Factor e^u of every source, prompt set and precision against the mean of its kind, with
     interval and models."""
     rows = []
+    effects = fit.designed(MixedDesign).effects
     for kind in OF_MEASUREMENT:
-        if kind not in fit.designed(SourcesDesign).kinds:
+        if kind not in effects:
             continue
-        names = fit.designed(SourcesDesign).labels[kind]
+        names = effects[kind].names
         drawn = fit.quantities[kind].reshape(-1, len(names))
         lower, upper = (np.exp(end) for end in equal_tailed(drawn, fit.level))
         for k, name in enumerate(names):

@@ -8,8 +8,7 @@ that both answered.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,16 +41,18 @@ from thermostats.modelling.draws import (
     equal_tailed,
 )
 from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.laws import LOG, WIDER, Design, Law, fits
-from thermostats.modelling.populations import (
-    informed_share,
-    members,
-    numbered,
-    one_row_a_prompt,
-    population,
-    sources_of,
+from thermostats.modelling.importance import moderated
+from thermostats.modelling.laws import LOG, Law, fits
+from thermostats.modelling.mixed_model import (
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    name_draws,
 )
-from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.populations import one_row_a_prompt, sources_of
 from thermostats.next_steps import command
 from thermostats.plots.general import log_axis
 from thermostats.settings import coverage, options
@@ -168,11 +169,6 @@ def _warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) -> list[
 
 SCALE = 0.5
 SHARE = SCALE / 2**0.5
-PROMPTS = SCALE / 2
-SLOPE = 0.5
-RESIDUAL = SCALE / 4
-NU, NORMAL = 4.0, 1e6
-"""Degrees of freedom: of changes, and with which a t distribution is normal to six digits."""
 MARGIN = 1.1
 """Changes by less than this factor count as none."""
 OF_PRIOR = 20_000
@@ -181,33 +177,8 @@ FEW = 10
 SIDES = (0.1, 0.25, 0.5)
 """Shares of pairs that change sides, for which it is said how likely these pairs were to show
 one."""
-OF_PAIRS = (
-    (
-        "m, Δ",
-        f"N(0, {SHARE:.3g}²)",
-        "mean level and mean change over pairs: half the variance of log gains each way",
-    ),
-    (
-        "s_μ, s_δ",
-        f"half-normal({SHARE:.3g})",
-        "spread of levels and of changes over pairs: the other half",
-    ),
-)
-"""Priors over pairs, whatever is known of each."""
-PRIORS = (
-    *OF_PAIRS,
-    (
-        "γ_j",
-        f"N(0, {SLOPE:.3g}²)",
-        "−1 were tuning that forgets the base's prompts, 0 that keeps their differences",
-    ),
-    ("s_j", f"half-normal({PROMPTS:g})", "spread over prompts: half of what models differ by"),
-    (
-        "r_j",
-        f"half-normal({RESIDUAL:g})",
-        "changes prompt by prompt: SD √2 r_j, half the variance of prompts",
-    ),
-)
+REST = 0.01
+"""Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
 
 
 @fits
@@ -220,57 +191,32 @@ def fit_invariance(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """log(tuned/base)_jp ~ t₄(δ_j + γ_j (log base_jp − μ_j), r_j): change exp(δ) of the gain by
-    tuning, over pairs.
+    """b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²): change of the
+    gain by tuning.
 
-    `table`: one row per model and prompt, as `pairs_of` takes it; `estimand` names the gain in
-    `value`. Quantities: ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd; statements may
-    read level (μ) and change (δ) too. Tables: `pairs` (levels, ratio with interval, P(sign
-    changes), P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair`
-    (P(sign changes) of a pair not seen: of any pair, with a base that dampens, that expands, that
-    is near 1; from the prior alone with it), `shown` (what so many pairs can show: the chance of
-    one that changes sides, were a share of them to do so, and the bound on that share had none).
+    A pair has two outcomes: its base's mean log gain, and its mean change less what the base's
+    prompts tell of it, with standard errors over prompts that are uncertain themselves. δ_j ~ N(Δ,
+    s_δ²), μ_j ~ N(m, s_μ²). `table`: one row per model and prompt, as `pairs_of` takes it;
+    `estimand` names the gain in `value`. Quantities: ratio (by pair), ratio_of_all (exp Δ),
+    shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables: `pairs` (levels,
+    ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
+    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base that
+    dampens, that expands, that is near 1; from the prior alone with it), `shown` (what so many
+    pairs can show: the chance of one that changes sides, were a share of them to do so, and the
+    bound on that share had none).
 
     Raises UsageError as `pairs_of`, and for a margin not above 1.
     """
-    others = {
-        **{name: _law(margin, factor=factor) for name, factor in WIDER.items()},
-        "normal errors of the same variance": _law(margin, nu=NORMAL, wider=(NU / (NU - 2)) ** 0.5),
-    }
-    return fitted_to_pairs(
-        replace(_law(margin), alternatives=others),
-        table,
-        estimand,
-        margin=margin,
-        only_related=only_related,
-        seed=seed,
-        settings=settings,
-        reads=needing("pair", "prompt_id", "base"),
-    )
-
-
-def fitted_to_pairs(
-    law: Law,
-    table: pd.DataFrame,
-    estimand: str,
-    *,
-    margin: float,
-    only_related: bool,
-    seed: int,
-    settings: Settings,
-    reads: Callable[[pd.DataFrame], pd.DataFrame],
-) -> Fit:
-    """A law of pairs fitted to a table of models and prompts; raises as `fit_invariance`."""
     rows, warnings = checked_pairs(table, margin, only_related=only_related)
     return law_fitted(
-        law,
+        declare_law(state_pairs(margin), PAIRS),
         rows,
         seed=seed,
         settings=settings,
         estimand=at_position(estimand, table),
         sources=sources_of(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
         warnings=warnings,
-        reads=reads,
+        reads=needing("pair"),
     )
 
 
@@ -289,61 +235,132 @@ def checked_pairs(
     return rows, [*warnings, *_warnings_of_pairs(rows)]
 
 
-def invariance(data: Mapping[str, Any]) -> None:
-    """The model; outcomes are log gains of bases and then changes."""
-    import pymc as pm  # noqa: PLC0415
-
-    n, share, pair, base = (data[name] for name in ("size", "share", "pair", "base"))
-    _, level = population("level", 0.0, share, pm.HalfNormal("level_sd", share), data)
-    _, change = population("change", 0.0, share, pm.HalfNormal("shift_sd", share), data)
-    slope = pm.Normal("slope", 0.0, data["slope_sd"], shape=n)
-    spread = pm.HalfNormal("spread", data["prompts"], shape=n)
-    residual = pm.HalfNormal("residual", data["rest"], shape=n) * data["wider"]
-    of_change = change[pair] + slope[pair] * (base - level[pair])
-    pm.StudentT(
-        "y",
-        nu=pm.math.switch(data["is_change"], data["nu"], NORMAL),
-        mu=pm.math.switch(data["is_change"], of_change, level[pair]),
-        sigma=pm.math.switch(data["is_change"], residual[pair], spread[pair]),
-        observed=data["y_observed"],
+def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
+    """By pair means of bases, and of changes less what the base tells, with errors and their
+    freedom; slopes."""
+    pair = rows["pair"].astype(str)
+    logs = rows[["base", "change"]].astype("float64")
+    n = logs.groupby(pair).size().to_numpy(np.float64)
+    mean = logs.groupby(pair).mean()
+    off = logs - mean.loc[pair].to_numpy()
+    squares = (off["base"] ** 2).groupby(pair).sum()
+    slope = (off["base"] * off["change"]).groupby(pair).sum() / squares
+    rest = np.square(off["change"] - slope.loc[pair].to_numpy() * off["base"]).groupby(pair).sum()
+    base_error, base_freedom = moderated(np.sqrt(squares.to_numpy() / (n - 1)), n)
+    change_error, change_freedom = moderated(np.sqrt(rest.to_numpy() / (n - 2)), n - 1)
+    return pd.DataFrame(
+        {
+            "base": mean["base"],
+            "base_error": base_error,
+            "base_freedom": base_freedom,
+            "change": mean["change"] - slope * mean["base"],
+            "change_error": change_error * np.sqrt((n - 1) / n),
+            "change_freedom": change_freedom,
+            "slope": slope,
+        }
     )
 
 
-def _law(margin: float, factor: float = 1.0, nu: float = NU, wider: float = 1.0) -> Law:
-    """`factor`: of all prior scales; `wider`: of the residual scales."""
-    scales = {"share": SHARE, "slope_sd": SLOPE, "prompts": PROMPTS, "rest": RESIDUAL}
-    priors = {name: scale * factor for name, scale in scales.items()} | {"nu": nu, "wider": wider}
-    return Law(
-        name="invariance",
-        of=partial(_of, {name: np.asarray(value) for name, value in priors.items()}),
-        quantities=_quantities,
-        statistics=_statistics,
-        equations=(
-            "log g_jp(base) ~ N(μ_j, s_j²)",
-            "log g_jp(tuned) − log g_jp(base) ~ t₄(δ_j + γ_j (log g_jp(base) − μ_j), r_j)",
-            "μ_j ~ N(m, s_μ²),  δ_j ~ N(Δ, s_δ²);  j a pair, p a prompt that both answered",
+def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame:
+    """Two outcomes a pair, bases first: how far each is its level, and its change; pairs to predict
+    have no more."""
+    if fit is None:
+        pairs = average_pairs(rows)
+    else:
+        pairs = pd.DataFrame({"slope": 0.0}, index=pd.unique(rows["pair"].astype(str)))
+    level = np.ones(len(pairs))
+    change = np.zeros(len(pairs))
+    table = pd.DataFrame(
+        {
+            "pair": [*pairs.index, *pairs.index],
+            "level": np.concatenate([level, -pairs["slope"]]),
+            "change": np.concatenate([change, level]),
+        },
+        index=[f"{name}: {what}" for what in ("base", "change") for name in pairs.index],
+    )
+    if fit is not None:
+        return table
+    for name, suffix in {"y": "", "error": "_error", "freedom": "_freedom"}.items():
+        table[name] = np.concatenate([pairs[f"base{suffix}"], pairs[f"change{suffix}"]])
+    return table
+
+
+MEANS = "mean level and mean change over pairs: half the variance of log gains each way"
+SPREADS = "spread of levels and of changes over pairs: the other half"
+PAIRS = Mixed(
+    outcome="y",
+    left="y_jk",
+    fixed=(
+        Fixed(column="level", sd=SHARE, symbol="m", why=MEANS, term="l_jk", quantity="level_mean"),
+        Fixed(
+            column="change", sd=SHARE, symbol="Δ", why=MEANS, term="c_jk", quantity="change_mean"
         ),
-        priors=PRIORS,
-        **questions_of_pairs(margin),
-    )
+    ),
+    kinds=(
+        Levels(
+            column="pair",
+            scale=SHARE,
+            symbol="s_μ",
+            why=SPREADS,
+            effect="u_j l_jk",
+            quantity="level_sd",
+            name="level",
+            covariate="level",
+        ),
+        Levels(
+            column="pair",
+            scale=SHARE,
+            symbol="s_δ",
+            why=SPREADS,
+            effect="v_j c_jk",
+            quantity="shift_sd",
+            name="change",
+            covariate="change",
+        ),
+    ),
+    rest=Rest(
+        scale=REST,
+        symbol="s_0",
+        why="what prompts do not show of a mean",
+        effect="ε_jk",
+        error="error",
+        error_symbol="e_jk",
+        freedom="freedom",
+    ),
+    scale=LOG,
+    tabulate=tabulate_pairs,
+    rowwise=False,
+    labels={"ratio": "level"},
+)
+PARTS_OF_PAIRS = (
+    "y_j1: mean log gain of the base of pair j, l = 1, c = 0;  e_jk standard errors over prompts, "
+    "estimated",
+    "y_j2: mean change less γ_j times the base's mean, l = −γ_j, c = 1;  γ_j by least squares",
+)
 
 
-def questions_of_pairs(margin: float) -> dict[str, Any]:
-    """What a law of pairs reports, is asked and shows, by argument of `Law`."""
-    return {
-        "reported": ("ratio", "ratio_of_all", "shift_sd", "level_sd"),
-        "statements": _statements(margin),
-        "tables": {
+def state_pairs(margin: float) -> Law:
+    """What is asked of pairs."""
+    return Law(
+        name="pair means",
+        of=PAIRS.design_rows,
+        quantities=_quantities,
+        reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
+        statements=ask_pairs(margin),
+        statistics=_statistics,
+        equations=PARTS_OF_PAIRS,
+        tables={
             "pairs": partial(pairs_table, margin),
             "new_pair": new_pair,
             "shown": table_of_power,
         },
-        "figures": {"fit": partial(figure_of_pairs, margin)},
-        "units": ("heritage", "pair"),
-    }
+        figures={"fit": partial(figure_of_pairs, margin)},
+        units=("heritage", "pair"),
+    )
 
 
-def _statements(margin: float) -> dict[str, Statement]:
+def ask_pairs(margin: float) -> dict[str, Statement]:
+    """Statements about pairs; changes by less than the factor `margin` count as none."""
     near = math.log(margin)
     return {
         "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
@@ -353,87 +370,29 @@ def _statements(margin: float) -> dict[str, Statement]:
     }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PairsDesign(Design):
-    """Bases and changes of pairs, whose names are the label of `ratio`."""
-
-    priors: Mapping[str, Array]
-    informed: Mapping[str, Array]
-    """How far the prompts of the fit tell how pairs differ."""
-    number: int
-    """Pairs of the fit."""
-    base: Array
-    pair: NDArray[np.int64]
-    """Of every shared prompt."""
-
-    def of_new(self, rows: pd.DataFrame) -> PairsDesign:
-        """Other prompts; pairs that the fit has not seen come after its own."""
-        names, pair = numbered(rows["pair"], self.labels["ratio"])
-        return _made(self.priors, rows, names, pair, self.informed, self.number)
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    pairs = len(design.effects["level"].names)
+    drawn = name_draws(values, design)
+    level = drawn["level_mean"][..., None] + values["level"][..., :pairs]
+    change = drawn["change_mean"][..., None] + values["change"][..., :pairs]
+    ratios = {"ratio": np.exp(change), "ratio_of_all": np.exp(drawn["change_mean"])}
+    return {**ratios, **drawn, "level": level, "change": change}
 
 
-def _of(priors: Mapping[str, Array], rows: pd.DataFrame) -> PairsDesign:
-    names, pair = numbered(rows["pair"])
-    base, change = (rows[name].to_numpy(dtype=np.float64) for name in ("base", "change"))
-    informed = {"level_told": _told(base, pair), "change_told": _told(change, pair)}
-    return _made(priors, rows, names, pair, informed, len(names))
+def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+    n = len(design.table) // 2
+    slope = -design.table["level"].to_numpy()[n:]
 
+    def change(y: Array) -> Array:
+        return np.asarray(y[..., n:] + slope * y[..., :n])
 
-def _made(
-    priors: Mapping[str, Array],
-    rows: pd.DataFrame,
-    names: tuple[str, ...],
-    pair: NDArray[np.int64],
-    informed: Mapping[str, Array],
-    number: int,
-) -> PairsDesign:
-    """Both outcomes in one array."""
-    base = rows["base"].to_numpy(dtype=np.float64)
-    change = rows["change"].to_numpy(dtype=np.float64) if "change" in rows else np.zeros(len(rows))
-    data = {
-        **priors,
-        **informed,
-        **members(number, padded(len(names))),
-        "pair": np.tile(pair, 2),
-        "base": np.tile(base, 2),
-        "is_change": np.repeat([False, True], base.size),
-        "y_observed": np.concatenate([base, change]),
-    }
-    cells = [f"{p}, {q}" for p, q in zip(rows["pair"], rows["prompt_id"], strict=True)]
-    return PairsDesign(
-        model=Sampled(
-            declare=invariance, data=data, per_row=("pair", "base", "is_change", "y_observed")
-        ),
-        outcomes=(*(f"{cell}: base" for cell in cells), *(f"{cell}: change" for cell in cells)),
-        labels={"ratio": names},
-        by_row=False,
-        scale=LOG,
-        priors=priors,
-        informed=informed,
-        number=number,
-        base=base,
-        pair=pair,
-    )
-
-
-def _told(y: Array, pair: NDArray[np.int64]) -> Array:
-    """How far the prompts tell how pairs differ."""
-    by = pd.Series(y).groupby(pair)
-    means = by.mean().to_numpy()
-    return np.asarray(informed_share(means - means.mean(), float(by.sem().mean())))
-
-
-def _quantities(values: Mapping[str, Array], design: PairsDesign) -> dict[str, Array]:
-    n = len(design.labels["ratio"])
-    by_pair = {name: values[name][..., :n] for name in ("level", "change")}
-    over_pairs = {
-        name: values[name] for name in ("shift_sd", "level_sd", "level_mean", "change_mean")
-    }
     return {
-        "ratio": np.exp(by_pair["change"]),
-        "ratio_of_all": np.exp(values["change_mean"]),
-        **over_pairs,
-        **by_pair,
+        "largest mean change": lambda y: np.abs(change(y)).max(axis=-1),
+        "pairs that change sides": lambda y: (
+            (y[..., :n] > 0) != (y[..., :n] + change(y) > 0)
+        ).mean(axis=-1),
+        "bases that dampen": lambda y: (y[..., :n] < 0).mean(axis=-1),
+        "spread of bases": lambda y: y[..., :n].std(axis=-1),
     }
 
 
@@ -441,20 +400,6 @@ def changes_sides(quantities: Quantities) -> NDArray[np.bool_]:
     """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw ×
     pair."""
     return np.asarray((quantities["level"] > 0) != (quantities["level"] + quantities["change"] > 0))
-
-
-def _statistics(design: PairsDesign) -> dict[str, Statistic]:
-    base = design.base
-    which = np.eye(design.pair.max() + 1)[design.pair]
-    n = base.size
-    by_pair = which / which.sum(axis=0)
-    return {
-        "largest mean change": lambda y: np.abs(y[..., n:] @ by_pair).max(axis=-1),
-        "spread of changes": lambda y: y[..., n:].std(axis=-1),
-        "share that change sides": lambda y: ((base > 0) != (base + y[..., n:] > 0)).mean(axis=-1),
-        "share of bases that dampen": lambda y: (y[..., :n] < 0).mean(axis=-1),
-        "spread of bases' means": lambda y: (y[..., :n] @ by_pair).std(axis=-1),
-    }
 
 
 def _warnings_of_pairs(rows: pd.DataFrame) -> list[str]:

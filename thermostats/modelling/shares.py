@@ -158,11 +158,11 @@ def share(data: Mapping[str, Any]) -> None:
 
 def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
     """`factor`: of both prior scales."""
-    priors: tuple[Prior, ...] = (("μ", f"N(0, {MU_SD:g}²)", "close to uniform on the share"),)
+    mean = f"N(0, {factor * MU_SD:.3g}²)"
+    priors: tuple[Prior, ...] = (("μ", mean, "close to uniform on the share"),)
     if grouped:
-        priors += (
-            ("τ", f"half-normal({TAU_SCALE:g})", "odds of groups differ by a factor e or so"),
-        )
+        spread = f"half-normal({factor * TAU_SCALE:.3g})"
+        priors += (("τ", spread, "odds of groups differ by a factor e or so"),)
     return Law(
         name="share",
         of=partial(_of, grouped, factor),

@@ -32,9 +32,20 @@ from thermostats.modelling.columns import (
 from thermostats.modelling.draws import LOCATION, SEED, Array, Statement, Statistic, equal_tailed
 from thermostats.modelling.fit import Fit, law_fitted
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import Law, OutcomeScale, Prior, fits
+from thermostats.modelling.laws import Law, OutcomeScale, fits
 from thermostats.modelling.leave_out import folds, held_out
-from thermostats.modelling.lines import Line, LineDesign, gaussian_of, line_law
+from thermostats.modelling.lines import vary_line
+from thermostats.modelling.mixed_model import (
+    LEVEL,
+    Fixed,
+    Levels,
+    Mixed,
+    MixedDesign,
+    Rest,
+    declare_law,
+    look_along_line,
+    name_draws,
+)
 from thermostats.plots.general import ABOVE
 from thermostats.settings import options
 
@@ -47,7 +58,7 @@ LEAST_KNOWN = 30.0
 
 
 def between(
-    line: Line, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int
+    line: Mixed, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int
 ) -> tuple[Array, Array]:
     """Outcomes and their errors that stand for y_i only known to lie between lower_i and upper_i.
 
@@ -66,7 +77,7 @@ def between(
         error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     names = folds([str(i) for i in range(y.size)])
     for _ in range(ROUNDS):
-        model = gaussian_of(line, rows.assign(place=y, rounding=error))
+        model = line.design_rows(rows.assign(place=y, rounding=error)).gaussian
         drawn = held_out(
             model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False
         ).draws
@@ -92,19 +103,19 @@ FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 """Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
 
 
-def predictions(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def predictions(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """L* and every rule's prediction from other labs, one row per network."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
 
 
-def across_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def across_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors of every rule with each lab left out."""
     labs = folds(fit.rows["heritage"].astype(str).tolist())
     return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
 
 
-def within_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab
     has two."""
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
@@ -116,7 +127,7 @@ def within_labs(line: Line, published: Formula | None, fit: Fit) -> pd.DataFrame
 
 
 def _compared(
-    line: Line,
+    line: Mixed,
     fit: Fit,
     names: Sequence[str],
     counted: NDArray[np.bool_],
@@ -140,11 +151,8 @@ def _compared(
             a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64)
         )
     drawn = {}
-    for name, each in (
-        ("logit", line),
-        ("mean fraction", replace(line, covariates=(), sd=line.sd[:1])),
-    ):
-        model = gaussian_of(each, every)
+    for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
+        model = each.design_rows(every).gaussian
         logits = held_out(
             model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False
         ).draws
@@ -226,16 +234,13 @@ CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
 """Prior scales on the logit: places from 5% to 95% of the depth; slopes (over one SD), labs and the
 rest share 1."""
 SHAPE = {"n_layers": "b", "n_heads": "c"}
-PRIORS: dict[str, Prior] = {
-    "a": ("a", f"N(0, {CENTRE_SD:g}²)", "places from 5% to 95% of the depth are no surprise"),
-    "n_layers": (
-        "b",
-        f"N(0, {SLOPE_SD:g}²)",
-        "over one SD of log L: up to 12% of the depth at its middle",
-    ),
-    "n_heads": ("c", f"N(0, {SLOPE_SD:g}²)", "over one SD of log H: the same"),
-    "τ": ("τ", f"half-normal({SPREAD:g})", "labs differ as much as slopes may move"),
-    "σ": ("σ", f"half-normal({SPREAD:g})", "networks of one lab differ as much"),
+LOGS = {"n_layers": "log L_i", "n_heads": "log H_i"}
+WHY = {
+    "a": "places from 5% to 95% of the depth are no surprise",
+    "n_layers": "over one SD of log L: up to 12% of the depth at its middle",
+    "n_heads": "over one SD of log H: the same",
+    "τ": "labs differ as much as slopes may move",
+    "σ": "networks of one lab differ as much",
 }
 
 
@@ -246,7 +251,7 @@ class Placed:
     rows: pd.DataFrame
     """model_id, heritage, n_layers, n_heads, L_star, their logs, and on the logit `place` with its
     `rounding`."""
-    line: Line
+    line: Mixed
     """On the logit, with depth and heads where they vary."""
     sources: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -279,8 +284,7 @@ def transition_rows(
             got=labs.unique()[0],
             allowed="2 labs or more",
         )
-    shape = tuple(f"log_{name}" for name in SHAPE if np.ptp(rows[name]))
-    line = _on_logit(shape)
+    line = declare_places([name for name in SHAPE if np.ptp(rows[name])])
     logs = rows.assign(log_n_layers=np.log(L), log_n_heads=np.log(H), place=0.0, rounding=0.0)
     with np.errstate(divide="ignore"):
         lower = logit(np.maximum(star - 1, 0) / L)
@@ -355,12 +359,18 @@ def fit_transition(
         statements["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
     law = Law(
         name="transition",
-        of=placed.line.of,
-        quantities=partial(_quantities, slopes),
+        of=placed.line.design_rows,
+        quantities=_quantities,
+        reported=(
+            "depth",
+            *(f"slope_{name}" for name in slopes),
+            "lab_sd",
+            "residual_sd",
+            "new_network",
+        ),
         statements=statements,
-        statistics=partial(_statistics, placed.rows),
-        equations=_equations(slopes, published),
-        priors=tuple(PRIORS[name] for name in ("a", *slopes, "τ", "σ")),
+        statistics=_statistics,
+        equations=describe_terms(published),
         tables={
             "errors": partial(across_labs, placed.line, published),
             "errors_within_labs": partial(within_labs, placed.line, published),
@@ -370,7 +380,7 @@ def fit_transition(
         figures={"fit": _figure},
     )
     return law_fitted(
-        line_law(law, placed.line),
+        declare_law(law, placed.line, vary_line(placed.line)),
         placed.rows,
         seed=seed,
         estimand=outcome or definition,
@@ -384,49 +394,60 @@ DEPTH = OutcomeScale(word="logit", back=expit, outcome="share_of_depth")
 """L*, in the middle of its layer, as a share of the depth."""
 
 
-def _on_logit(shape: tuple[str, ...]) -> Line:
-    sd = (CENTRE_SD, *[SLOPE_SD] * len(shape))
-    return Line(
+def declare_places(shape: Sequence[str]) -> Mixed:
+    """A line of places on the logit, with slopes on logs of some of depth and heads."""
+    slopes = [
+        Fixed(
+            column=f"log_{name}",
+            sd=SLOPE_SD,
+            symbol=SHAPE[name],
+            why=WHY[name],
+            term=f"z({LOGS[name]})",
+            quantity=f"slope_{name}",
+            standardised=True,
+        )
+        for name in shape
+    ]
+    labs = Levels(
+        column="heritage",
+        scale=SPREAD,
+        symbol="τ",
+        why=WHY["τ"],
+        effect="u_lab(i)",
+        quantity="lab_sd",
+        name=LEVEL,
+    )
+    rest = Rest(
+        scale=SPREAD, why=WHY["σ"], quantity="residual_sd", error="rounding", error_symbol="r_i"
+    )
+    return Mixed(
         outcome="place",
-        covariates=shape,
-        sd=sd,
-        sigma=SPREAD,
-        tau=SPREAD,
-        error="rounding",
+        left="logit p_i",
+        fixed=(Fixed(sd=CENTRE_SD, symbol="a", why=WHY["a"]), *slopes),
+        kinds=(labs,),
+        rest=rest,
         scale=DEPTH,
+        regress=look_along_line,
     )
 
 
-def _quantities(
-    slopes: Sequence[str], values: Mapping[str, Array], design: LineDesign
-) -> dict[str, Array]:
-    beta = values["beta"]
-    scales = values["scale"]
-    rng = np.random.default_rng(beta.size)
-    spread = np.sqrt(np.square(scales).sum(axis=-1))
-    new = expit(beta[..., 0] + spread * rng.standard_normal(spread.shape))
-    by_shape = {f"slope_{name}": beta[..., i] for i, name in enumerate(slopes, 1)}
-    spreads = {"lab_sd": scales[..., 0]} if scales.shape[-1] > 1 else {}
-    return {
-        "depth": expit(beta[..., 0]),
-        **by_shape,
-        **spreads,
-        "residual_sd": scales[..., -1],
-        "new_network": new,
-    }
+def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    centre = values["beta"][..., 0]
+    spread = np.sqrt(np.square(values["scale"]).sum(axis=-1))
+    noise = np.random.default_rng(values["beta"].size).standard_normal(spread.shape)
+    drawn = name_draws(values, design)
+    return {"depth": expit(centre), **drawn, "new_network": expit(centre + spread * noise)}
 
 
-def _equations(slopes: Sequence[str], published: Formula | None) -> tuple[str, ...]:
-    logs = {"n_layers": "log Lᵢ", "n_heads": "log Hᵢ"}
-    terms = "".join(f" + {SHAPE[name]} z({logs[name]})" for name in slopes)
-    stated = ";  published: " + ", ".join(
-        f"{n} = {v:g}" for n, v in zip("abc", published or (), strict=False)
+def describe_terms(published: Formula | None) -> tuple[str, ...]:
+    """What the symbols of the model stand for, and the polynomial next to it."""
+    terms = ", ".join(
+        f"{name} = {value:g}" for name, value in zip("abc", published or (), strict=False)
     )
     return (
-        f"logit((L*ᵢ − ½)/Lᵢ) = a{terms} + u_lab(i) + εᵢ",
-        "u_lab ~ N(0, τ²),  εᵢ ~ N(0, σ² + rᵢ²),  rᵢ the rounding of L*ᵢ to whole layers on the "
-        "logit",
-        f"fitted polynomial: L*ᵢ/Lᵢ = a + b Lᵢ + c/Hᵢ + εᵢ{stated if published else ''}",
+        "L*_i = ⌈p_i L_i⌉;  r_i the rounding of L*_i to whole layers on the logit",
+        f"fitted polynomial: L*_i/L_i = a + b L_i + c/H_i + "
+        f"ε_i{f';  published: {terms}' if terms else ''}",
     )
 
 
@@ -507,8 +528,8 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(line for line, holds in words.items() if holds)
 
 
-def _statistics(rows: pd.DataFrame, design: LineDesign) -> Mapping[str, Statistic]:
-    L = rows.loc[list(design.outcomes), "n_layers"].to_numpy(dtype=np.float64)
+def _statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+    L = design.table["n_layers"].to_numpy(dtype=np.float64)
     deep = np.median(L) <= L
     if not deep.any() or deep.all():
         return LOCATION

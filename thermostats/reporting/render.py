@@ -121,7 +121,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     made.globals.update(signs=SIGNS, modalities=MODALITIES, newline=Text("  "))
-    made.filters |= {name: getattr(formatting, name) for name in FILTERS}
+    made.filters |= FILTERS
     made.filters.update(
         chance_of=formatting.chance_of,
         estimate=formatting.estimate_text,

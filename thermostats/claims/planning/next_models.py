@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.judge import weigh
-from thermostats.claims.levels import SIDES, WANTED, plain
+from thermostats.claims.levels import SIDES, WANTED
 from thermostats.claims.planning.candidates import (
     MEASURED_TABLES,
     planned_evidence,
@@ -32,7 +32,7 @@ from thermostats.claims.planning.candidates import (
 from thermostats.claims.planning.contrast import contrast_of
 from thermostats.claims.planning.scoring import Looks, Verdicts, verdicts_on
 from thermostats.claims.planning.search import Budget, Chosen, Pool, Search
-from thermostats.claims.question import Question
+from thermostats.claims.question import Question, plain
 from thermostats.claims.result import SUPPORTED, TooFew
 from thermostats.claims.run import claim_of, minutes_of
 from thermostats.claims.study import chosen, scripts

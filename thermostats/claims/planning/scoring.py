@@ -12,10 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.claims.calibration import RETRIED, nearest
-from thermostats.claims.levels import HERE, PLAUSIBLE, SIDES, bound, levels, plain, point_of
+from thermostats.claims.levels import HERE, PLAUSIBLE, SIDES, bound, levels, point_of
 from thermostats.claims.planning.contrast import Contrast
 from thermostats.claims.planning.prediction import predictive
-from thermostats.claims.question import Question
+from thermostats.claims.question import Question, plain
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.worlds import CLAIMED, NULL, World

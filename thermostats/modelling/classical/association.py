@@ -7,7 +7,6 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import permutations
 from typing import Any, Literal
 
@@ -21,6 +20,13 @@ from statsmodels.regression.linear_model import OLSResults, RegressionResultsWra
 from statsmodels.tools.sm_exceptions import MissingDataError
 
 from thermostats.errors import UsageError, some_of
+from thermostats.modelling.classical.many import (
+    MOST_ARRANGEMENTS,
+    correlations,
+    how_often,
+    say_rearranged,
+    standardised,
+)
 from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
@@ -33,11 +39,11 @@ from thermostats.modelling.columns import (
 )
 from thermostats.settings import coverage
 
-MOST_ARRANGEMENTS = 41_000
-"""Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
 LARGEST = 10_000_000
 """Shuffled values held at once."""
-Kind = Literal["independent", "samples", "pairings"]
+Kind = Literal["independent", "samples"]
+FISHER = "Fisher-z confidence interval"
+NOT_FISHER = f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
 
 
 def permuted(
@@ -52,23 +58,15 @@ def permuted(
     arrangements' if exact.
 
     `statistic` takes the samples and `axis` and grows with the distance from the null hypothesis.
-    `kind` is scipy's: pairings (shuffle the one sample given), samples (flip the signs of the one
-    sample given), independent (shuffle between two samples).
+    `kind` is scipy's: samples (flip the signs of the one sample given), independent (shuffle
+    between two samples).
     """
     n = sum(len(sample) for sample in data)
-    total = {
-        "pairings": math.factorial(n),
-        "samples": 2**n,
-        "independent": math.comb(n, len(data[0])),
-    }[kind]
+    total = {"samples": 2**n, "independent": math.comb(n, len(data[0]))}[kind]
     exact = total <= MOST_ARRANGEMENTS
     counted = (
         f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
     )
-    if exact and kind == "pairings":
-        null = statistic(data[0][orders(n)], axis=-1)
-        observed = statistic(data[0], axis=-1) * (1 - 100 * np.finfo(float).eps)
-        return float(np.mean(null >= observed)), counted, null
     result: Any = stats.permutation_test(
         tuple(data),
         statistic,
@@ -82,10 +80,13 @@ def permuted(
     return float(result.pvalue), counted, result.null_distribution if exact else np.empty(0)
 
 
-@lru_cache(4)
-def orders(n: int) -> Array:
-    """All n! orders of n places, one a row."""
-    return np.array(list(permutations(range(n))))
+def permuted_signs(x: Array, *, seed: int, resamples: int = RESAMPLES) -> tuple[float, str, Array]:
+    """`permuted` of |mean of x| under flips of signs."""
+
+    def statistic(flipped: Array, axis: int) -> Array:
+        return np.asarray(np.abs(np.mean(flipped, axis=axis)))
+
+    return permuted([x], statistic, "samples", seed=seed, resamples=resamples)
 
 
 def bca(
@@ -168,13 +169,6 @@ def _pearson(x: Array, y: Array, axis: int = -1) -> Array:
     return np.asarray(np.clip(r, -1.0, 1.0))
 
 
-def _unit(x: Array) -> Array:
-    """Numbers off their mean, of length 1: the product of two such is their correlation, however
-    one is shuffled."""
-    centred = _of_size_1(x - x.mean())
-    return np.asarray(centred / np.sqrt(np.square(centred).sum()))
-
-
 def _of_size_1(x: Array) -> Array:
     """Numbers over a power of two near the largest, which rounds nothing, so that no square is too
     large or small."""
@@ -201,71 +195,36 @@ def correlation(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> Correlation:
-    """Correlation r with its parametric and permutation p and its interval.
+    """Correlation r with its interval and its p by permutation, both as `many.correlations` has
+    them, and its p by t.
 
-    groups: where there are k > 1 of them, r is that within groups: both less the mean of their
-    group, x shuffled within groups, and n − k + 1 in the place of n in the interval.
-
-    Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman
-    (Bonett and Wright 2000, doi:10.1007/BF02294183). Permutation: |r| ≥ |r_observed| over all n!
-    pairings for n ≤ 8, else Monte Carlo. Raises UsageError for fewer than 4 points, a constant
-    column, or missing values.
+    Raises UsageError for fewer than 4 points, a constant column, or missing values.
     """
     a = numbers(x, "x", least=4, varied=True)
     b = numbers(y, "y", least=4, varied=True)
     same_length(x=a, y=b)
-    statistic = _statistic(method)
-    pearson = method == "pearson"
-    codes: Array = (
-        np.zeros(a.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
-    )
-    k = len(set(codes))
+    _statistic(method)
+    made = correlations(a, b[None], method=method, groups=groups, seed=seed, resamples=resamples)
+    k = 1 if groups is None else len(set(np.asarray(groups)))
+    r = float(made.estimate[0])
+    lower = float(made.lower[0])
+    upper = float(made.upper[0])
     if k > 1:
-        a, b = (
-            values - (np.bincount(codes, values) / np.bincount(codes))[codes] for values in (a, b)
-        )
-    result: Any = stats.pearsonr(a, b) if pearson else stats.spearmanr(a, b)
-    r = float(statistic(a, b))
-    df = a.size - k - 2
-    p_value = float(result.pvalue)
-    if df < 1:
-        raise UsageError(
-            "too few points inside groups", got=f"{a.size} points in {k} groups", allowed="3 more"
-        )
-    half = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt((1 if pearson else 1 + r * r / 2) / df)
-    lower = math.nan
-    upper = math.nan
-    interval = f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
-    if abs(r) < 1 - 1e-12:
-        lower = math.tanh(math.atanh(r) - half)
-        upper = math.tanh(math.atanh(r) + half)
-        interval = "Fisher-z confidence interval"
-    if k > 1:
-        p_value = 2 * float(
-            stats.t.sf(abs(r) * math.sqrt((df + 1) / max(1 - r * r, 1e-300)), df + 1)
-        )
-        p_permutation, counted = _within_groups(
-            a, b, codes, statistic, seed=seed, resamples=resamples
-        )
+        df = a.size - k - 1
+        p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt(df / max(1 - r * r, 1e-300)), df))
     else:
-        x, y = (_unit(values if pearson else stats.rankdata(values)) for values in (a, b))
-        p_permutation, counted, _ = permuted(
-            [x],
-            lambda shuffled, axis: np.abs(shuffled @ y),
-            "pairings",
-            seed=seed,
-            resamples=resamples,
-        )
+        result: Any = stats.pearsonr(a, b) if method == "pearson" else stats.spearmanr(a, b)
+        p_value = float(result.pvalue)
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",
         estimate=r,
         lower=lower,
         upper=upper,
-        interval=interval,
+        interval=NOT_FISHER if math.isnan(lower) else FISHER,
         p_value=p_value,
         n=a.size,
-        p_permutation=p_permutation,
-        permutation=counted,
+        p_permutation=float(made.p[0]),
+        permutation=say_rearranged(a.size, k, resamples),
     )
 
 
@@ -279,28 +238,6 @@ def weakest_that_decides(n: int, level: float = 0.05) -> float:
     null = np.abs([np.corrcoef(ranks, order)[0, 1] for order in permutations(ranks)]).round(9)
     decides = [value for value in np.unique(null) if (null >= value).mean() <= level]
     return float(min(decides, default=np.inf))
-
-
-def _within_groups(
-    x: Array, y: Array, codes: Array, statistic: Callable[..., Array], *, seed: int, resamples: int
-) -> tuple[float, str]:
-    """Permutation p of |r|, x shuffled within groups, and how it was counted."""
-    place = np.argsort(codes, kind="stable")
-    x = x[place]
-    y = y[place]
-    codes = codes[place]
-    rng = np.random.default_rng(seed)
-    observed = abs(float(statistic(x, y))) - 1e-12
-    extreme = 0
-    done = 0
-    while done < resamples:
-        some = min(resamples - done, max(1, LARGEST // x.size))
-        shuffled = x[np.argsort(codes + rng.random((some, x.size)), axis=1)]
-        extreme = extreme + int(np.sum(np.abs(statistic(shuffled, y[None], 1)) >= observed))
-        done = done + some
-    return float(
-        (extreme + 1) / (resamples + 1)
-    ), f"Monte Carlo within groups, (b + 1)/({resamples} + 1)"
 
 
 def within_correlation(
@@ -378,23 +315,6 @@ def _resampled(a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool) 
     both = [[standardised(values, times, ranked=ranked) for values in table.T] for table in (a, b)]
     each = [(times * x * y).sum(axis=1) for x, y in zip(*both, strict=True)]
     return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
-
-
-def how_often(drawn: NDArray[np.int64], n: int) -> Array:
-    """How often each of n rows is among those drawn, resample × row."""
-    times = np.zeros((len(drawn), n))
-    np.add.at(times, (np.arange(len(drawn))[:, None], drawn), 1.0)
-    return times
-
-
-def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
-    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
-    nothing varies."""
-    if ranked:
-        values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
-    centred = values - (times * values).sum(axis=1, keepdims=True) / times.shape[1]
-    spread = np.sqrt((times * np.square(centred)).sum(axis=1, keepdims=True))
-    return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
 
 
 def ols(frame: pd.DataFrame, formula: str) -> Any:
@@ -650,13 +570,7 @@ def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
 
 def _of_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
     """The mean of x against 0."""
-    permutation = permuted(
-        [x],
-        lambda flipped, axis: np.abs(np.mean(flipped, axis=axis)),
-        "samples",
-        seed=seed,
-        resamples=resamples,
-    )
+    permutation = permuted_signs(x, seed=seed, resamples=resamples)
     return _record(
         test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale
     )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -16,27 +16,24 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import (
-    MOST_ARRANGEMENTS,
-    how_often,
-    orders,
-    standardised,
-)
 from thermostats.modelling.columns import LEVEL, Array, numbers
 
+MOST_ARRANGEMENTS = 41_000
+"""Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
 RESAMPLES = 1499
 """Rearrangements where not all are listed, the same for every study."""
 HELD = 20_000_000
 """Statistics of rearrangements held at once."""
 LEAST_CLUSTERS = 3
 """Clusters of a slope, and values on a side of a difference."""
-ROUNDING = 1e-9
-"""Statistics nearer to one another are equal."""
+ROUNDING, CERTAIN = 1e-9, 1e-12
+"""Statistics nearer to one another are equal; a correlation nearer to 1 or −1 has no interval."""
 
 
-AtOnce = Callable[[pd.DataFrame, Mapping[str, Any]], Mapping[str, Any]]
+AtOnce = Callable[..., Mapping[str, Any]]
 """Rows and outcomes (study × row) to estimates of every study, by the names that a rule reads; of a
-table a list of rows, each the estimates by name."""
+table a list of rows, each the estimates by name. What it takes besides has defaults for many
+studies."""
 
 
 @dataclass(frozen=True)
@@ -50,20 +47,27 @@ class Many:
 
 
 def correlations(
-    x: Array,
+    x: Array | pd.Series,
     outcomes: Array,
     *,
     method: Literal["pearson", "spearman"] = "pearson",
     groups: Sequence[object] | pd.Series | None = None,
     seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Many:
-    """Correlation of x with every row of `outcomes` (study × row), as `association.correlation` has
-    it of one.
+    """Correlation r of x with every row of `outcomes` (study × row), its interval, and p of |r|
+    over rearrangements.
 
-    r is that within groups where there are several; p permutes x, within groups. All n! pairings
-    are listed for n ≤ 8, otherwise all studies meet the same rearrangements. Raises UsageError for
-    too few points.
+    groups: where there are k > 1 of them, r is that within groups: both less the mean of their
+    group, x shuffled within groups, and n − k + 1 in the place of n in the interval.
+
+    Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman
+    (Bonett and Wright 2000, doi:10.1007/BF02294183). All n! pairings are listed for n ≤ 8,
+    otherwise all studies meet the same rearrangements. Raises UsageError for fewer than 4 points, a
+    constant column, or missing values.
     """
+    x = numbers(x, "x", least=4, varied=True)
+    numbers(outcomes[0], "y", least=4, varied=True)
     codes = (
         np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
     )
@@ -87,10 +91,39 @@ def correlations(
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(
         (1 if method == "pearson" else 1 + r * r / 2) / df
     )
-    with np.errstate(divide="ignore"):
-        lower = np.tanh(np.arctanh(r) - half)
-        upper = np.tanh(np.arctanh(r) + half)
-    return Many(r, lower, upper, _permutation_p(_rearranged(x, codes, seed), y, np.abs(r)))
+    z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
+    p = _permutation_p(_rearranged(x, codes, seed, resamples), y, np.abs(r))
+    return Many(r, np.tanh(z - half), np.tanh(z + half), p)
+
+
+def say_rearranged(size: int, groups: int = 1, resamples: int = RESAMPLES) -> str:
+    """How p of a correlation of so many points in so many groups is counted."""
+    if groups == 1 and math.factorial(size) <= MOST_ARRANGEMENTS:
+        return f"exact, all {math.factorial(size)} arrangements"
+    return f"Monte Carlo{' within groups' * (groups > 1)}, (b + 1)/({resamples} + 1)"
+
+
+@lru_cache(4)
+def orders(n: int) -> Array:
+    """All n! orders of n places, one a row."""
+    return np.array(list(permutations(range(n))))
+
+
+def how_often(drawn: NDArray[np.int64], n: int) -> Array:
+    """How often each of n rows is among those drawn, resample × row."""
+    times = np.zeros((len(drawn), n))
+    np.add.at(times, (np.arange(len(drawn))[:, None], drawn), 1.0)
+    return times
+
+
+def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
+    """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
+    nothing varies."""
+    if ranked:
+        values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
+    centred = values - (times * values).sum(axis=1, keepdims=True) / times.shape[1]
+    spread = np.sqrt((times * np.square(centred)).sum(axis=1, keepdims=True))
+    return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
 
 
 def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
@@ -168,47 +201,86 @@ def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMP
 
 
 @lru_cache(maxsize=256)
-def _distances_by_chance(sizes: tuple[tuple[int, int], ...]) -> Array:
-    """|pairs above − half of them| by chance, from the smallest on.
-
-    In groups of n with k members and no ties.
-    """
+def _distances_without_ties(sizes: tuple[tuple[int, int], ...]) -> Array:
+    """The same of many studies, in groups of n with k members and no ties."""
     return np.sort(np.abs(pairs_by_chance([(np.arange(1.0, n + 1), k) for n, k in sizes])))
 
 
 def separations(
-    outcomes: Array, member: NDArray[np.bool_], group: Sequence[object] | pd.Series
+    outcomes: Array,
+    member: NDArray[np.bool_],
+    group: Sequence[object] | pd.Series,
+    *,
+    resamples: int = RESAMPLES,
 ) -> tuple[Many, list[tuple[Array, Array]]]:
-    """Share of pairs in which a member is above another of its group, and share and straddling
-    kinds of every group.
+    """Share of pairs in which a member is above another of its group, ties half, and its two-sided
+    exact p.
 
-    As `counts.separation` has them of one study. No two outcomes of a study are equal. Raises
-    UsageError where no group has both kinds.
+    p is that of |pairs above − half of the pairs|, membership permuted within groups, of more than
+    41,000 arrangements some drawn at random; no two outcomes of several studies are equal. And of
+    every group with both kinds the share, and how many kinds have values both above and below all
+    values of the other. Raises UsageError where there is none.
     """
     by_group = []
-    sizes = list[tuple[int, int]]()
     above = np.zeros(len(outcomes))
-    for at in _places(pd.factorize(np.asarray(group))[0]):
-        ours = outcomes[:, at[member[at]]]
-        others = outcomes[:, at[~member[at]]]
-        if not (pairs := ours.shape[1] * others.shape[1]):
-            continue
-        of_group = (ours[:, :, None] > others[:, None, :]).sum(axis=(1, 2))
-        low, high = (np.sign(end(ours, axis=1) - end(others, axis=1)) for end in (np.min, np.max))
-        by_group.append((of_group / pairs, (low * high < 0).astype(np.float64)))
-        sizes.append((at.size, ours.shape[1]))
-        above += of_group
-    if not sizes:
-        raise UsageError("no group has both kinds", got=f"{outcomes.shape[1]} rows")
-    every = sum(k * (n - k) for n, k in sizes)
-    null = _distances_by_chance(tuple(sizes))
-    p = 1 - np.searchsorted(null, np.abs(above - every / 2) - ROUNDING) / null.size
-    return replace(counted(above / every), p=p), by_group
+    pairs = 0
+    groups = sided_groups(member, group)
+    numbers(outcomes[0], "values")
+    for ours, others in groups:
+        first = outcomes[:, ours]
+        second = outcomes[:, others]
+        of_group = ((1 + np.sign(first[:, :, None] - second[:, None, :])) / 2).sum(axis=(1, 2))
+        low, high = (np.sign(end(first, axis=1) - end(second, axis=1)) for end in (np.min, np.max))
+        by_group.append((of_group / (ours.size * others.size), (low * high < 0).astype(np.float64)))
+        above = above + of_group
+        pairs = pairs + ours.size * others.size
+    null = distances_by_chance(outcomes, groups, resamples)
+    p = 1 - np.searchsorted(null, np.abs(above - pairs / 2) - ROUNDING) / null.size
+    return replace(counted(above / pairs), p=p), by_group
 
 
-def means(outcomes: Array, against: float = 0.0, level: float = LEVEL) -> Many:
+def sided_groups(
+    member: NDArray[np.bool_], group: Sequence[object] | pd.Series
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Places of members and of others of every group that has both; raises UsageError where none
+    has."""
+    places = _places(pd.factorize(np.asarray(group))[0]) if len(member) else []
+    both = [(at[member[at]], at[~member[at]]) for at in places]
+    if not (found := [sides for sides in both if sides[0].size and sides[1].size]):
+        raise UsageError(
+            "no group has both kinds",
+            got=f"{len(member)} rows",
+            allowed="members and others in one group",
+        )
+    return found
+
+
+def distances_by_chance(
+    outcomes: Array,
+    groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+    resamples: int = RESAMPLES,
+) -> Array:
+    """|pairs above − half of them| by chance, from the smallest on; of one study with its ties."""
+    if len(outcomes) > 1:
+        return _distances_without_ties(
+            tuple((ours.size + others.size, ours.size) for ours, others in groups)
+        )
+    ranks = [
+        (stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size)
+        for sides in groups
+    ]
+    return np.sort(np.abs(pairs_by_chance(ranks, resamples)))
+
+
+def means(outcomes: Array, against: float = 0.0, level: float = LEVEL, least: int = 0) -> Many:
     """Mean of every study with its t interval of a level, and the two-sided p of the same t against
-    a number."""
+    a number.
+
+    least: values below which UsageError is raised, as it then is for missing ones and where none
+    varies.
+    """
+    if least:
+        numbers(outcomes[0], "values", least=least, varied=True)
     n = outcomes.shape[1]
     mean = outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
@@ -272,9 +344,15 @@ def _quantile_of_sorted(values: Array, share: Array) -> Array:
 
 def shares(outcomes: Array, against: float = 0.5) -> Many:
     """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p
-    against a share."""
+    against a share.
+
+    Of no values there is no share, and its interval is the whole range.
+    """
     n = outcomes.shape[1]
     k = outcomes.sum(axis=1).astype(np.int64)
+    if n == 0:
+        none = np.full(len(outcomes), math.nan)
+        return Many(none, np.zeros(len(none)), np.ones(len(none)), none)
     tail = (1 - LEVEL) / 2
     counts = np.arange(n + 1)
     lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
@@ -326,31 +404,54 @@ def differences(
     groups: Sequence[object] | pd.Series,
     *,
     seed: int = 0,
+    resamples: int = RESAMPLES,
 ) -> Many:
-    """Mean over groups of the means of those inside minus that of the others, as
-    `clustered_sign_permutation` has it.
+    """Mean over groups of the means of those inside minus that of the others.
 
     p: two-sided, groups moved whole between the two sides. Interval: Welch 1947
     (doi:10.1093/biomet/34.1-2.28), t over groups. Of truth values it is a difference of shares.
-    Raises UsageError for fewer than two groups on a side.
+    Raises UsageError for fewer than two groups on a side, and for a group on both.
     """
-    codes, names = pd.factorize(np.asarray(groups))
-    by_group = outcomes.astype(np.float64) @ (
-        (codes[:, None] == np.arange(len(names))) / np.bincount(codes)
-    )
-    inside = np.array([bool(focal[codes == code].all()) for code in range(len(names))])
-    k = int(inside.sum())
-    n = inside.size
-    if min(k, n - k) < 2:
-        raise UsageError(
-            "too few groups to exchange", got=f"{k} and {n - k}", allowed="two or more on a side"
-        )
-    sides = _sides(inside, seed)
-    weights = np.where(sides, 1 / k, -1 / (n - k))
-    difference = by_group @ np.where(inside, 1 / k, -1 / (n - k))
-    half = _welch(by_group[:, inside], by_group[:, ~inside])
-    p = _permutation_p(weights, by_group, np.abs(difference))
+    means_of, inside = _sided(outcomes, focal, groups)
+    difference = means_of @ _weights(inside)
+    half = _welch(means_of[:, inside], means_of[:, ~inside])
+    p = _permutation_p(_weights(_sides(inside, seed, resamples)), means_of, np.abs(difference))
     return Many(difference, difference - half, difference + half, p)
+
+
+def find_least_p(
+    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
+) -> float:
+    """The least p that `differences` can give of the first study; NaN where it is not exact."""
+    means_of, inside = _sided(outcomes[:1], focal, groups)
+    if math.comb(inside.size, int(inside.sum())) > MOST_ARRANGEMENTS:
+        return math.nan
+    null = np.abs(_weights(_sides(inside, 0, 0)) @ means_of[0])
+    return float((null >= null.max() - ROUNDING).mean())
+
+
+def _sided(
+    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Means of groups, study × group, and which groups are inside."""
+    inside = by_group(focal[None].astype(np.float64), groups)[0]
+    if ((inside > 0) & (inside < 1)).any():
+        raise UsageError(
+            "a group lies on both sides", where="groups", allowed="groups on one side each"
+        )
+    k = int(inside.sum())
+    if min(k, inside.size - k) < 2:
+        got = f"{k} and {inside.size - k}"
+        allowed = "two or more on a side"
+        raise UsageError("too few groups to exchange", got=got, allowed=allowed)
+    return by_group(outcomes.astype(np.float64), groups), inside > 0
+
+
+def _weights(sides: NDArray[np.bool_]) -> Array:
+    """Weights of groups in the difference of the means of both sides, which lie along the last
+    axis."""
+    k = sides.sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(sides, 1 / k, -1 / (sides.shape[-1] - k)))
 
 
 def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
@@ -425,7 +526,7 @@ def _root(matrix: Array) -> Array:
     return np.asarray((vectors[:, positive] / np.sqrt(values[positive])) @ vectors[:, positive].T)
 
 
-def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
+def _sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.bool_]:
     """Which groups are inside, the observed ones first; then all other choices of so many, or some
     drawn at random."""
     k = int(inside.sum())
@@ -433,7 +534,7 @@ def _sides(inside: NDArray[np.bool_], seed: int) -> NDArray[np.bool_]:
     if math.comb(n, k) <= MOST_ARRANGEMENTS:
         chosen = np.array(list(combinations(range(n), k)))
     else:
-        drawn = np.random.default_rng(seed).random((RESAMPLES, n)).argsort(axis=1)[:, :k]
+        drawn = np.random.default_rng(seed).random((resamples, n)).argsort(axis=1)[:, :k]
         chosen = np.vstack([np.flatnonzero(inside), drawn])
     sides = np.zeros((len(chosen), n), dtype=bool)
     sides[np.arange(len(chosen))[:, None], chosen] = True
@@ -446,17 +547,20 @@ def _unit(values: Array) -> Array:
     return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
 
 
-def _rearranged(x: Array, codes: NDArray[np.int64], seed: int) -> Array:
+def _rearranged(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -> Array:
     """x in other orders, one a row, within groups; all of them where they can be listed, the
     observed one first."""
-    if codes.max() == 0 and math.factorial(x.size) <= MOST_ARRANGEMENTS:
+    grouped = codes.max() > 0
+    if not grouped and math.factorial(x.size) <= MOST_ARRANGEMENTS:
         return np.asarray(x[orders(x.size)])
     rng = np.random.default_rng(seed)
+    if not grouped:
+        return np.vstack([x, rng.permuted(np.tile(x, (resamples, 1)), axis=1)])
     place = np.argsort(codes, kind="stable")
-    shuffled = np.empty((RESAMPLES + 1, x.size))
+    shuffled = np.empty((resamples + 1, x.size))
     shuffled[0] = x
     shuffled[1:, place] = x[place][
-        np.argsort(codes[place] + rng.random((RESAMPLES, x.size)), axis=1)
+        np.argsort(codes[place] + rng.random((resamples, x.size)), axis=1)
     ]
     return shuffled
 
@@ -472,43 +576,3 @@ def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
         for at in range(0, max(len(y), 1), step)
     ]
     return np.concatenate(parts)
-
-
-def correlations_of(
-    quantity: str, predictor: str, outcome: str, groups: str = "", least: int = 4, **how: Any
-) -> AtOnce:
-    """The correlation of two columns in many studies at once, within groups; how: see
-    `many.correlations`."""
-
-    def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
-        if len(rows) < least:
-            raise UsageError("too few points", got=len(rows), allowed=f"{least} or more")
-        x = rows[predictor].to_numpy(np.float64)
-        within = rows[groups] if groups else None
-        return {quantity: correlations(x, outcomes[outcome], groups=within, **how)}
-
-    return at_once
-
-
-def shares_in_groups_of(quantity: str, column: str, group: str) -> AtOnce:
-    """The share of rows where a column is true in many studies at once, rows in groups."""
-    return lambda rows, outcomes: {quantity: shares_in_groups(outcomes[column], rows[group])}
-
-
-def shares_of(quantity: str, column: str, true: str = "", false: str = "", n: str = "") -> AtOnce:
-    """The share of rows where a column is true in many studies at once, with the counts that are
-    named."""
-
-    def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> Mapping[str, Any]:
-        if rows.empty:
-            raise UsageError("no rows")
-        found = shares(outcomes[column])
-        size = np.full(len(outcomes[column]), len(rows))
-        counts = {
-            true: outcomes[column].sum(axis=1),
-            false: (~outcomes[column]).sum(axis=1),
-            n: size,
-        }
-        return {quantity: found, **{name: counted(each) for name, each in counts.items() if name}}
-
-    return at_once

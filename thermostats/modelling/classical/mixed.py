@@ -29,6 +29,7 @@ from thermostats.modelling.columns import (
     numbers,
 )
 
+TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 LEAST, MOST, NODES = 1e-9, 1e9, 181
 """Ratios λ n̄ between which stationary points are looked for, ten in a decade; 0 is tried as
 well."""
@@ -332,53 +333,48 @@ def variance_components(
 
 def shares_of_rows(tables: Array, *, seed: int) -> Many:
     """The rows' share of the variance of many complete tables, study × row × column, as of one."""
-    studies, I, J = tables.shape  # noqa: E741
-    centred = tables - tables.mean(axis=(1, 2), keepdims=True)
-    a = centred.mean(axis=2, keepdims=True)
-    b = centred.mean(axis=1, keepdims=True)
-    residual = centred - a - b
-    ss = np.stack(
-        [np.square(part).sum(axis=(1, 2)) * k for part, k in ((a, J), (b, I), (residual, 1))],
-        axis=1,
-    )
-    df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+    ss, df = _squares(tables)
     drawn = np.random.default_rng(seed).chisquare(df, (RESAMPLES, 3))
 
     def share(mean_squares: Array) -> Array:
-        of_rows, of_columns, rest = np.moveaxis(mean_squares, -1, 0)
-        parts = np.clip([(of_rows - rest) / J, (of_columns - rest) / I, rest], 0, None)
+        parts = np.clip(_variances(mean_squares, tables.shape), 0, None)
         return np.asarray(parts[0] / parts.sum(axis=0))
 
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    lower, upper = np.stack([np.quantile(share(each / drawn), tails) for each in ss], axis=1)
-    return Many(share(ss / df), lower, upper, np.full(studies, math.nan))
+    lower, upper = np.stack([np.quantile(share(each / drawn), TAILS) for each in ss], axis=1)
+    return Many(share(ss / df), lower, upper, np.full(len(tables), math.nan))
+
+
+def _squares(tables: Array) -> tuple[Array, Array]:
+    """Sums of squares of rows, columns and what is left of every table (study × row × column), and
+    their freedom."""
+    _, I, J = tables.shape  # noqa: E741
+    centred = tables - tables.mean(axis=(1, 2), keepdims=True)
+    a = centred.mean(axis=2, keepdims=True)
+    b = centred.mean(axis=1, keepdims=True)
+    parts = ((a, J), (b, I), (centred - a - b, 1))
+    ss = np.stack([np.square(part).sum(axis=(1, 2)) * k for part, k in parts], axis=1)
+    return ss, np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+
+
+def _variances(mean_squares: Array, shape: tuple[int, ...]) -> Array:
+    """Variances of rows, columns and what is left, along the first axis; mean squares: along the
+    last."""
+    of_rows, of_columns, rest = np.moveaxis(mean_squares, -1, 0)
+    return np.stack([(of_rows - rest) / shape[-1], (of_columns - rest) / shape[-2], rest])
 
 
 def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, Array, Array]:
     """Variances of a complete table, and the bounds of their shares."""
     table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
-    I, J = table.shape  # noqa: E741
-    a = table.mean(axis=1) - table.mean()
-    b = table.mean(axis=0) - table.mean()
-    residual = table - table.mean() - a[:, None] - b[None, :]
-    ss = np.array([J * np.square(a).sum(), I * np.square(b).sum(), np.square(residual).sum()])
-    df = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+    [ss], df = _squares(table[None])
     if ss[2] <= np.square(ROUNDING * table).sum():
         raise UsageError(
             "no residual variance", got=ss[2], allowed="a table that is not exactly additive"
         )
-
-    def variances(mean_squares: Array) -> Array:
-        of_rows, of_columns, of_rest = np.moveaxis(mean_squares, -1, 0)
-        return np.stack([(of_rows - of_rest) / J, (of_columns - of_rest) / I, of_rest], axis=-1)
-
-    share = np.clip(
-        variances(ss / np.random.default_rng(seed).chisquare(df, (resamples, 3))), 0, None
-    )
-    low, high = np.quantile(
-        share / share.sum(axis=1, keepdims=True), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
-    )
-    return variances(ss / df), low, high
+    drawn = np.random.default_rng(seed).chisquare(df, (resamples, 3))
+    share = np.clip(_variances(ss / drawn, table.shape), 0, None)
+    low, high = np.quantile(share / share.sum(axis=0), TAILS, axis=1)
+    return _variances(ss / df, table.shape), low, high
 
 
 def _by_reml(long: pd.DataFrame) -> tuple[Array, bool]:

@@ -35,25 +35,34 @@ from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
     RESIDUALS,
-    STANDARD,
-    Heritage,
-    HeritageDesign,
+    TOTAL_SD,
+    GroupBlock,
     asked_of,
     bayes_factor,
     columns_once,
     contributions,
+    declare_groups,
+    declare_heritage,
+    describe_numbers,
     groups_of,
     in_order,
+    is_exact,
+    is_logged,
     lab_means,
+    list_groups,
+    list_shares,
     log_gains,
+    name_lab,
     orders_of,
     quantities,
-    reach_in_words,
+    read_logs,
     scaled_map,
     statistics,
+    vary_heritage,
 )
-from thermostats.modelling.laws import Prior, fits
+from thermostats.modelling.laws import fits
 from thermostats.modelling.leave_out import held_out
+from thermostats.modelling.mixed_model import Mixed, MixedDesign, state_law
 from thermostats.modelling.model_gains import (
     GEOMETRY,
     SCALE,
@@ -79,17 +88,18 @@ def labs_table(fit: Fit) -> pd.DataFrame:
     geometry and scale of one of those at hand.
     """
     values = fit.draws.values
-    design = fit.designed(HeritageDesign)
-    lab = design.lab
+    design = fit.designed(MixedDesign)
+    lab = name_lab(design.mixed)
     means = lab_means(design)
     effect = contributions(values, design)[lab] @ means
     mean = log_gains(values, design) @ means
+    labs = design.effects[f"u_{lab}"]
     centre, spread = _new_models(fit)
     below = stats.norm.cdf(0.0, centre, spread[..., None])
     exact = ["effect"] if fit.draws.exact else []
     table = summary({"effect": effect}, level=fit.level, exact=exact).drop(columns="quantity")
-    table.insert(0, "heritage", list(design.levels[lab].index))
-    table.insert(1, "n_models", np.bincount(design.codes[lab]))
+    table.insert(0, "heritage", list(labs.names))
+    table.insert(1, "n_models", np.bincount(labs.codes))
     return table.assign(
         mean_log_gain=mean.mean(axis=(0, 1)),
         probability_dampens=(mean < 0).mean(axis=(0, 1)),
@@ -102,7 +112,7 @@ def _new_models(fit: Fit) -> tuple[Array, Array]:
     """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand,
     of new families."""
     values = fit.draws.values
-    design = fit.designed(HeritageDesign)
+    design = fit.designed(MixedDesign)
     parts = contributions(values, design)
     variance = np.square(values["scale"][..., -1])
     centre = values["beta"] + sum(
@@ -110,7 +120,7 @@ def _new_models(fit: Fit) -> tuple[Array, Array]:
     )
     if FAMILY in parts:
         scale = values["scale"][..., list(parts).index(FAMILY)]
-        shares = design.levels[FAMILY].to_numpy()
+        shares = list_shares(design, FAMILY).to_numpy()
         unit = 1 / np.sqrt(
             1 - np.square(shares).sum()
         )  # what a family's effect of 1 adds to its models
@@ -126,19 +136,20 @@ def superpopulation(fit: Fit) -> pd.DataFrame:
     With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits;
     it decides nothing.
     """
-    heritage = fit.designed(HeritageDesign).heritage
-    blocks = list(fit.designed(HeritageDesign).bases)
-    groups = {name: len(fit.designed(HeritageDesign).levels[name]) for name in heritage.groups}
+    design = fit.designed(MixedDesign)
+    groups = {name: len(list_shares(design, name)) for name in list_groups(design.mixed)}
     fits = {"as fitted": fit}
+    blocks = list(design.effects)
     if min(groups.values()) < FEW_GROUPS:
         for name, factor in SCALES.items():
-            other = replace(heritage, total_sd=factor * heritage.total_sd)
-            fits[name] = fit.under(replace(fit.law, of=other.of))
+            fits[name] = fit.under(
+                replace(fit.law, of=design.mixed.scale_priors(factor).design_rows)
+            )
     rows = []
     for block, n in groups.items():
         for prior, other_fit in fits.items():
             if prior == "as fitted" or n < FEW_GROUPS:
-                sd = other_fit.draws["scale"][..., blocks.index(block)]
+                sd = other_fit.draws["scale"][..., blocks.index(f"u_{block}")]
                 row = summary({"sd": sd}, level=fit.level, exact=["sd"])[
                     ["median", "lower", "upper"]
                 ].iloc[0]
@@ -194,20 +205,22 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     """
     if by not in WAYS:
         raise unknown("nothing to leave out", by, WAYS)
-    heritage = fit.designed(HeritageDesign).heritage
-    lab = fit.designed(HeritageDesign).lab
+    mixed = fit.designed(MixedDesign).mixed
+    groups = list_groups(mixed)
+    lab = name_lab(mixed)
     if not lab or not isinstance(fit.model, Gaussian):
+        df = groups[lab].df if lab else 0.0
         raise UsageError(
             "models and labs are left out of fits with labs and normal residuals alone",
-            got=f"blocks {', '.join(heritage.blocks)}; residuals {heritage.residuals}, lab_df "
-            f"{heritage.lab_df:g}",
+            got=f"blocks {', '.join(kind.name for kind in mixed.kinds)}; residuals "
+            f"{mixed.rest.shape}, lab_df {df:g}",
             next_step='residuals="normal", lab_df=0',
         )
-    labs = groups_of(fit.rows, heritage.blocks[lab])
+    labs = groups_of(fit.rows, groups[lab].columns)
     folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
     chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
-    out = [name for name in heritage.blocks if (name in heritage.groups) == (by == "model")]
-    rival = fit.under(replace(fit.law, of=heritage.without(*out).of))
+    out = [kind.block for kind in mixed.kinds if (kind.name in groups) == (by == "model")]
+    rival = fit.under(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
     left, other = (
         held_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
         for f in (fit, rival)
@@ -266,7 +279,7 @@ NO_FAMILIES = "families are not stated, so each model is its own: they have no s
 
 
 def what_rows_cannot_say(
-    rows: pd.DataFrame, heritage: Heritage, without_labs: str, look: str
+    rows: pd.DataFrame, heritage: Mixed, without_labs: str, look: str
 ) -> list[str]:
     """What the rows cannot say, in words; UsageError where they say nothing of a block.
 
@@ -281,14 +294,16 @@ def what_rows_cannot_say(
         )
     warnings = list[str]()
     used = 1
-    for name, columns in heritage.blocks.items():
+    for kind in heritage.kinds:
+        name = kind.name
         if name == FAMILY:
             continue
-        if name in heritage.groups:
-            sizes = groups_of(rows, columns).value_counts()
+        if isinstance(kind, GroupBlock):
+            sizes = groups_of(rows, kind.columns).value_counts()
             warnings += _of_groups(name, sizes, without_labs, what_rows_say(rows))
             used += len(sizes) - 1
             continue
+        columns = kind.covariates
         x = rows[list(columns)].to_numpy(np.float64)
         constant = np.ptp(x, axis=0) <= 1e-12 * np.abs(x).max()
         if constant.all():
@@ -300,14 +315,15 @@ def what_rows_cannot_say(
             )
         left = [column for column, same in zip(columns, constant, strict=True) if same]
         warnings += [f"{column} is the same in all models and left out" for column in left]
-        rank = scaled_map(np.log(x) if heritage.logs else x).shape[1]
+        rank = scaled_map(read_logs(rows, columns, logs=is_logged(heritage))).shape[1]
         if rank < len(columns) - len(left):
             warnings.append(f"{name} has rank {rank} of {len(columns) - len(left)} columns")
         used += rank
     if len(rows) < SMALL_STUDY:
         warnings.append(f"{len(rows)} models: shares stay close to their prior")
-    if heritage.lab == LAB:
-        warnings += _of_families(rows) if FAMILY in heritage.blocks else [NO_FAMILIES]
+    groups = list_groups(heritage)
+    if name_lab(heritage) == LAB:
+        warnings += _of_families(rows) if FAMILY in groups else [NO_FAMILIES]
     if used >= len(rows):
         warnings.append(
             f"{len(rows)} models for {used} effects: the shares depend strongly on the prior"
@@ -384,63 +400,30 @@ PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
 draws."""
 
 
-def equations(heritage: Heritage) -> tuple[str, ...]:
-    """The model in lines."""
-    parts = " + ".join(f"f_i,{name}" for name in (*heritage.blocks, OWN))
-    orders = orders_of(tuple(heritage.blocks))
-    lines = []
-    for name, columns in heritage.blocks.items():
-        if name in heritage.groups:
-            group = columns[-1] if columns != (LAB,) else "lab"
-            lines.append(f"{name}: X u = c·(u_{group}(i) − mean over models)")
-        else:
-            lines.append(
-                f"{name}: "
-                f"{', '.join(f'log {column}' if heritage.logs else column for column in columns)}"
-            )
-    of_errors = (
+def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
+    """What the symbols of the model stand for; `stated`: errors are those of the table."""
+    errors = (
         "as stated, by the delta method"
-        if heritage.stated
+        if stated
         else "standard error from n_i prompts, spreads moderated"
     )
+    lines = []
+    names = [kind.name for kind in heritage.kinds]
+    for kind in heritage.kinds:
+        if isinstance(kind, GroupBlock):
+            group = kind.columns[-1] if kind.columns != (LAB,) else "lab"
+            lines.append(f"{kind.name}: X u = c·(u_{group}(i) − mean over models)")
+        else:
+            lines.append(describe_numbers(kind, logs=is_logged(heritage)))
+    orders = orders_of(names)
+    order = f"; order: {orders[-1]}" if orders else ""
+    lineage = (f"{LINEAGE}: f_{name_lab(heritage)} + f_{FAMILY}",) if FAMILY in names else ()
     return (
-        f"ȳ_i = m_i + e_i, e_i ~ N(0, se_i²), se_i²: {of_errors}   (model i)",
-        f"m_i = α + {parts}",
-        "f_b = τ √φ_b X_b u_b,   X_b scaled so that E Σ_i f_b,i²/M = τ² φ_b",
+        f"e_i ~ N(0, se_i²), se_i²: {errors}   (model i)",
         "; ".join(lines),
-        f"f_i,{OWN} ~ {RESIDUALS[heritage.residuals]}",
-        "estimands: S_b = SD over the M models of f_b (finite population)"
-        + (f"; order: {orders[-1]}" if orders else ""),
-        *((f"{LINEAGE}: f_{heritage.lab} + f_{FAMILY}",) if FAMILY in heritage.blocks else ()),
-    )
-
-
-def priors(heritage: Heritage) -> tuple[Prior, ...]:
-    """Every prior of the model with its reason."""
-    shares = ", ".join([f"{heritage.concentration:g}"] * (len(heritage.blocks) + 1))
-    groups = [name for name in heritage.groups if name != FAMILY]
-    effects = dict.fromkeys(groups, "N(0, 1)")
-    if heritage.lab_df:
-        effects[heritage.lab] = f"t_{heritage.lab_df:g}, scaled to unit variance"
-    columns = ", ".join(f"u_{name}" for name in heritage.blocks if name not in heritage.groups)
-    return (
-        ("α", f"N(0, {2 * heritage.total_sd:g}²)", reach_in_words(heritage.total_sd)),
-        (
-            "τ",
-            f"half-normal({heritage.total_sd:g})",
-            "models that differ by that many e-folds are no surprise",
-        ),
-        ("φ", f"Dirichlet({shares})", "no block has a head start"),
-        *(
-            (f"u_{name}", effect, f"groups of {name} are exchangeable; their scale is τ√φ")
-            for name, effect in effects.items()
-        ),
-        *(
-            (("u_family", "N(0, 1)", "families are exchangeable within and across labs"),)
-            * (FAMILY in heritage.blocks)
-        ),
-        *(((columns, "N(0, 1)", "orthonormal columns of equal expected weight"),) * bool(columns)),
-        ("se_i", "known", "the table states them") if heritage.stated else MODERATED,
+        f"f_i,{OWN} ~ {RESIDUALS[heritage.rest.shape]}",
+        f"estimands: S_b = SD over the M models of f_b (finite population){order}",
+        *lineage,
     )
 
 
@@ -450,7 +433,7 @@ def orders_table(fit: Fit) -> pd.DataFrame:
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
     prior = quantities(
-        {name: values[None] for name, values in before.items()}, fit.designed(HeritageDesign)
+        {name: values[None] for name, values in before.items()}, fit.designed(MixedDesign)
     )
     rows = []
     for order, probability in fit.probabilities.items():
@@ -461,23 +444,22 @@ def orders_table(fit: Fit) -> pd.DataFrame:
 
 def models_table(fit: Fit) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
-    m = log_gains(fit.draws.values, fit.designed(HeritageDesign))
+    m = log_gains(fit.draws.values, fit.designed(MixedDesign))
     table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(
         columns="quantity"
     )
-    table.insert(0, "model_id", list(fit.designed(HeritageDesign).outcomes))
-    if lab := fit.designed(HeritageDesign).lab:
+    design = fit.designed(MixedDesign)
+    table.insert(0, "model_id", list(design.outcomes))
+    if lab := name_lab(design.mixed):
         table.insert(
-            1,
-            "heritage",
-            list(groups_of(fit.rows, fit.designed(HeritageDesign).heritage.blocks[lab])),
+            1, "heritage", list(groups_of(fit.rows, list_groups(design.mixed)[lab].columns))
         )
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
 def blocks_figure(fit: Fit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
-    blocks = [*fit.designed(HeritageDesign).heritage.blocks, OWN]
+    blocks = [*(kind.name for kind in fit.designed(MixedDesign).mixed.kinds), OWN]
     rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
     rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
     forest(rows, axes, label="quantity", estimate="median", null=0.0)
@@ -559,16 +541,10 @@ def fit_heritage(
     _complete(request, table)
     chosen = _blocks(request) if blocks is None else _each_listed(blocks)
     columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
-    heritage = _declared(
-        table, estimand, chosen, blocks is None, concentration, residuals, lab_df, se is not None
-    )
-    names = [column for name in heritage.groups for column in heritage.blocks[name]]
-    others = [
-        column
-        for name in heritage.blocks
-        if name not in heritage.groups
-        for column in heritage.blocks[name]
-    ]
+    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
+    groups = list_groups(heritage)
+    names = [column for kind in groups.values() for column in kind.columns]
+    others = [column for kind in heritage.kinds for column in kind.covariates]
     models = model_gains(
         table,
         estimand,
@@ -577,17 +553,18 @@ def fit_heritage(
         names=names,
         quantities=others,
         optional=["family"],
-        positive=heritage.logs,
+        positive=is_logged(heritage),
         se=se,
     )
     rows = models.table
-    if "family" in rows and heritage.blocks.get(heritage.lab) == (LAB,):
-        nested = {**heritage.blocks, FAMILY: (LAB, "family")}
-        heritage = replace(heritage, blocks=nested, groups=(*heritage.groups, FAMILY))
+    if "family" in rows and any(kind.columns == (LAB,) for kind in [*groups.values()][:1]):
+        heritage = replace(
+            heritage, kinds=(*heritage.kinds, declare_groups(FAMILY, (LAB, "family")))
+        )
     warnings = what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
     numbers(rows["log_gain"], f"log {estimand}", varied=True)
     return law_fitted(
-        heritage_law(heritage, rows),
+        heritage_law(heritage, rows, stated=se is not None),
         rows,
         seed=seed,
         settings=settings,
@@ -709,26 +686,29 @@ def _of_many(outcome: str, table: pd.DataFrame) -> str:
     return ""
 
 
-def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
-    """The law of these blocks; of the rows, what its alternatives can leave out."""
-    parts = (*heritage.blocks, OWN)
+def heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
+    """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors
+    are the table's."""
+    names = [kind.name for kind in heritage.kinds]
+    groups = list_groups(heritage)
+    parts = (*names, OWN)
     lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
-    of_labs = {"labs": labs_table, "superpopulation": superpopulation} if heritage.groups else {}
-    left_out = {"left out": left_out_table} if heritage.groups and heritage.exact else {}
+    of_labs = {"labs": labs_table, "superpopulation": superpopulation} if groups else {}
+    left_out = {"left out": left_out_table} if groups and is_exact(heritage) else {}
     law = Law(
         name="heritage",
-        of=heritage.of,
+        of=heritage.design_rows,
         quantities=quantities,
         reported=(
             *(f"sd_{name}" for name in parts),
             *(f"share_{name}" for name in parts),
             *(*lineage, "total_sd", POPULATION_MEAN, *joint),
         ),
-        statements={order: partial(in_order, order) for order in asked_of(tuple(heritage.blocks))},
+        statements={order: partial(in_order, order) for order in asked_of(names)},
         statistics=statistics,
-        equations=equations(heritage),
-        priors=priors(heritage),
+        equations=describe_blocks(heritage, stated=stated),
+        priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
             "orders": orders_table,
             "models": models_table,
@@ -744,14 +724,13 @@ def heritage_law(heritage: Heritage, rows: pd.DataFrame) -> Law:
             "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
             **(
                 {"labs": lambda fit, axes: posterior.lab_forest(fit.table("labs"), axes)}
-                if heritage.groups
+                if groups
                 else {}
             ),
         },
-        units=(*(heritage.blocks[heritage.lab] if heritage.groups else ()), "model_id"),
+        units=(*(groups[name_lab(heritage)].columns if groups else ()), "model_id"),
     )
-    others = {name: replace(law, of=other.of) for name, other in heritage.others(rows).items()}
-    return replace(law, alternatives=others)
+    return state_law(law, heritage, vary_heritage(heritage, rows))
 
 
 def _declared(
@@ -762,8 +741,7 @@ def _declared(
     concentration: float,
     residuals: str,
     lab_df: float,
-    stated: bool,
-) -> Heritage:
+) -> Mixed:
     """Blocks and priors as they were asked for."""
     if not (0 < concentration < math.inf and (lab_df == 0 or 2 < lab_df < math.inf)):
         raise UsageError(
@@ -794,13 +772,12 @@ def _declared(
                 got=", ".join(columns),
                 allowed="one kind",
             )
-    return Heritage(
-        blocks=chosen,
-        groups=tuple(groups),
+    return declare_heritage(
+        chosen,
+        groups,
         logs=logs,
-        total_sd=SUMMED_TOTAL_SD if estimand in SUMMED else STANDARD.total_sd,
+        total_sd=SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD,
         concentration=concentration,
         lab_df=lab_df,
         residuals=residuals,
-        stated=stated,
     )

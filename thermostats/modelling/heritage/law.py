@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,9 +26,17 @@ from scipy import special, stats
 from thermostats.errors import UsageError
 from thermostats.modelling import laws as residuals
 from thermostats.modelling.draws import Array, Statistic
-from thermostats.modelling.gaussian import Gaussian, Shares
 from thermostats.modelling.importance import NEAR_INFINITE
-from thermostats.modelling.laws import LOG, Design, Regressors
+from thermostats.modelling.laws import LOG, Regressors
+from thermostats.modelling.mixed_model import (
+    Effects,
+    Fixed,
+    Kind,
+    Mixed,
+    MixedDesign,
+    Rest,
+    SharedVariance,
+)
 from thermostats.modelling.model_gains import GEOMETRY, SCALE
 from thermostats.modelling.sampling import Sampled, padded
 
@@ -64,11 +73,6 @@ def scaled_map(columns: Array) -> Array:
     q = centred @ by
     signs = np.sign(q[np.abs(q).argmax(axis=0), np.arange(rank)])
     return np.asarray(by * signs * np.sqrt(len(columns) / rank))
-
-
-def residual(columns: Array, adjusted: Array) -> Array:
-    """What least squares on `adjusted` leaves of the columns."""
-    return np.asarray(columns - adjusted @ np.linalg.lstsq(adjusted, columns, rcond=None)[0])
 
 
 def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
@@ -144,12 +148,6 @@ def bayes_factor(posterior: float, prior: float) -> float:
     return np.inf if posterior >= 1 else posterior / (1 - posterior) / (prior / (1 - prior))
 
 
-def reach_in_words(total_sd: float) -> str:
-    """How far gains may lie from 1 within two standard deviations of α ~ N(0, (2 total_sd)²)."""
-    times = f"{math.exp(2 * 2 * total_sd):,.0f}"
-    return f"gains between 1/{times} and {times} times are no surprise"
-
-
 MODERATED = (
     "se_i²",
     "inverse χ² with n_i − 1 + d_0 degrees of freedom",
@@ -179,254 +177,335 @@ LEAST_ROOT = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heritage:
-    """Blocks of columns of the rows, and priors."""
+class ShareKind(Kind):
+    """A block that has a share of the whole variance."""
 
-    blocks: Mapping[str, tuple[str, ...]]
-    """Name to columns: of `groups` columns of names, nested where they are several; of the others
-    numbers."""
-    groups: tuple[str, ...]
+    @property
+    def block(self) -> str:
+        """Name among the draws."""
+        return f"u_{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBlock(ShareKind):
+    """A block of groups, scaled to unit expected variance over the models of the fit; nested where
+    it has columns."""
+
+    columns: tuple[str, ...]
+    apart: bool = False
+    """Whether a fit goes without them where they are told neither from the mean nor from the
+    residual."""
+    df: float = 0.0
+    """Degrees of freedom of the effects; 0: normal."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.columns
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return f"t_{self.df:g}, scaled to unit variance" if self.df else "N(0, 1)"
+
+    def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
+        """An effect a group; its basis: every group's share of the models of the fit, 0 of those it
+        has not seen."""
+        labels = groups_of(table, self.columns)
+        shares = fit.basis if fit else labels.value_counts(normalize=True).sort_index()
+        if new := sorted(set(labels) - set(shares.index)):
+            shares = pd.concat([shares, pd.Series(0.0, index=new)])
+        codes = shares.index.get_indexer(labels)
+        if fit is None and self.apart and not told_apart(codes):
+            return None
+        columns = group_basis(codes, shares.to_numpy(np.float64))
+        return Effects(columns=columns, names=tuple(shares.index), codes=codes, basis=shares)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberBlock(ShareKind):
+    """A block of columns of numbers, turned into orthonormal ones over the models of the fit."""
+
+    columns: tuple[str, ...]
+    every: tuple[str, ...]
+    """Columns of all blocks of numbers."""
     logs: bool
-    """Numbers enter as logs."""
-    total_sd: float
-    """Prior scale of τ."""
-    concentration: float = 1.0
-    lab_df: float = 0.0
-    """Degrees of freedom of the effects of the first block of groups; 0: normal."""
-    residuals: str = NORMAL
-    dropped: tuple[str, ...] = ()
-    """Blocks that contribute nothing, and keep their share."""
-    beyond: tuple[str, str] | None = None
-    """Two blocks: the first enters by its residuals on the second."""
-    alone: bool = True
-    """Whether labs of one model take part."""
-    stated: bool = False
-    """Errors are those that the table states, not of spreads over prompts."""
+    """They enter as logs."""
+    beyond: tuple[str, ...] = ()
+    """Columns of another block, on which these enter by their residuals."""
+    dropped: bool = False
+    """They contribute nothing, and keep their share."""
 
     @property
-    def lab(self) -> str:
-        """The block whose groups are labs, or none."""
-        return self.groups[0] if self.groups else ""
+    def covariates(self) -> tuple[str, ...]:
+        """The columns."""
+        return self.columns
 
-    @property
-    def exact(self) -> bool:
-        """Whether the model is Gaussian given its scales."""
-        return self.residuals == NORMAL and not self.lab_df
+    def read(self, table: pd.DataFrame) -> Array:
+        """All columns of numbers as they enter, models × columns."""
+        return read_logs(table, self.every, logs=self.logs)
 
-    def of(self, rows: pd.DataFrame) -> HeritageDesign:
-        """One row per model to the model."""
-        if self.lab and not self.alone:
-            rows = rows[groups_of(rows, self.blocks[self.lab]).duplicated(keep=False)]
-        x, columns = self._numbers(rows)
-        shares = {
-            name: groups_of(rows, self.blocks[name]).value_counts(normalize=True).sort_index()
-            for name in self.groups
-        }
-        return self.in_units(
-            rows,
-            BlockUnits(centre=x.mean(axis=0), maps=self._maps(x, columns), shares=shares),
-            before=0,
+    def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects:
+        """Columns of unit expected variance; their basis: the centre of all columns, and the map
+        from these."""
+        x = self.read(table)
+        centre, by = fit.basis if fit else (x.mean(axis=0), self.map_columns(x))
+        columns = np.zeros((len(table), 1)) if self.dropped else (x - centre) @ by
+        return Effects(columns=columns, basis=(centre, by))
+
+    def map_columns(self, x: Array) -> Array:
+        """Map from the centred columns of all blocks, p × rank."""
+        by = self.embed_map(x, self.columns)
+        if not self.beyond:
+            return by
+        other = self.embed_map(x, self.beyond)
+        centred = x - x.mean(axis=0)
+        slopes = np.linalg.lstsq(centred @ other, centred @ by, rcond=None)[0]
+        left = by - other @ slopes
+        return np.asarray(left @ scaled_map(centred @ left))
+
+    def embed_map(self, x: Array, columns: Sequence[str]) -> Array:
+        """Map of some of the columns from all."""
+        places = [self.every.index(column) for column in columns]
+        by = scaled_map(x[:, places])
+        padded_map = np.zeros((x.shape[1], by.shape[1]))
+        padded_map[places] = by
+        return padded_map
+
+
+def read_logs(table: pd.DataFrame, columns: Sequence[str], *, logs: bool) -> Array:
+    """Columns of numbers, or their logs."""
+    x = table[list(columns)].to_numpy(dtype=np.float64)
+    return np.asarray(np.log(x) if logs else x)
+
+
+def is_logged(mixed: Mixed) -> bool:
+    """Whether numbers enter by their logarithms."""
+    return any(isinstance(kind, NumberBlock) and kind.logs for kind in mixed.kinds)
+
+
+def describe_numbers(kind: Kind, *, logs: bool) -> str:
+    """A block of numbers in words."""
+    return (
+        f"{kind.name}: "
+        f"{', '.join(f'log {column}' if logs else column for column in kind.covariates)}"
+    )
+
+
+def declare_numbers(
+    blocks: Mapping[str, Sequence[str]], *, logs: bool, symbols: bool = True
+) -> list[Kind]:
+    """Blocks of columns of numbers; `symbols`: with the prior of their effects in words."""
+    every = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
+    return [
+        NumberBlock(
+            name=name,
+            symbol=f"u_{name}" if symbols else "",
+            why="orthonormal columns of equal expected weight",
+            effect=f"f_i,{name}",
+            columns=tuple(columns),
+            every=every,
+            logs=logs,
         )
+        for name, columns in blocks.items()
+    ]
 
-    def in_units(self, rows: pd.DataFrame, units: BlockUnits, before: int) -> HeritageDesign:
-        """Rows in the units of a fit, groups that it does not have last; `before`: its models."""
-        x, columns = self._numbers(rows)
-        levels = dict[str, pd.Series]()
-        bases = dict[str, Array]()
-        codes = dict[str, NDArray[np.int64]]()
-        for name in self.blocks:
-            if name not in self.groups:
-                bases[name] = (x - units.centre) @ units.maps[name]
-                continue
-            labels = groups_of(rows, self.blocks[name])
-            new = sorted(set(labels) - set(units.shares[name].index))
-            levels[name] = (
-                pd.concat([units.shares[name], pd.Series(0.0, index=new)])
-                if new
-                else units.shares[name]
-            )
-            codes[name] = levels[name].index.get_indexer(labels)
-            if before or name != self.lab or told_apart(codes[name]):
-                bases[name] = group_basis(codes[name], levels[name].to_numpy(np.float64))
-        bases |= {name: np.zeros((len(rows), 1)) for name in self.dropped if name in bases}
-        missing = pd.Series(0.0, index=rows.index)
-        y = rows.get("log_gain", missing).to_numpy(dtype=np.float64)
-        error = rows.get("error", missing).to_numpy(dtype=np.float64)
-        freedom = rows.get("freedom", missing + np.inf).to_numpy(dtype=np.float64)
-        model = (
-            self._gaussian(bases, y, error, freedom)
-            if self.exact
-            else self._sampled(bases, y, error, freedom, before)
+
+def declare_shares(
+    kinds: Sequence[Kind],
+    total_sd: float,
+    concentration: float,
+    symbol: str,
+    rest: str = f"f_i,{OWN} + e_i",
+) -> Mixed:
+    """Mean log gains of models whose variance is shared out among kinds of effects; `symbol`: of
+    the mean."""
+    reach = f"{math.exp(4 * total_sd):,.0f}"
+    why = f"gains between 1/{reach} and {reach} times are no surprise"
+    return Mixed(
+        outcome="log_gain",
+        left="ȳ_i",
+        fixed=(Fixed(sd=2 * total_sd, symbol=symbol, why=why),),
+        kinds=tuple(kinds),
+        rest=Rest(effect=rest, error="error", freedom="freedom"),
+        variance=SharedVariance(scale=total_sd, concentration=concentration),
+        scale=LOG,
+        tabulate=name_models,
+    )
+
+
+def name_models(rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataFrame:
+    """Rows by the names of their models."""
+    return rows.set_axis(rows["model_id"].astype(str))
+
+
+TOTAL_SD = 0.5
+"""Prior scale of τ: models that differ by a factor of e^0.5 = 1.6 are no surprise."""
+BLOCKS = {LAB: (LAB,), "geometry": GEOMETRY, "scale": SCALE}
+
+
+def declare_heritage(
+    blocks: Mapping[str, Sequence[str]],
+    groups: Sequence[str] = (),
+    *,
+    logs: bool = True,
+    total_sd: float = TOTAL_SD,
+    concentration: float = 1.0,
+    lab_df: float = 0.0,
+    residuals: str = NORMAL,
+) -> Mixed:
+    """Blocks of groups, the first of which are labs, and of numbers."""
+    numbers = {name: columns for name, columns in blocks.items() if name not in groups}
+    kinds = {kind.name: kind for kind in declare_numbers(numbers, logs=logs)}
+    for place, name in enumerate(groups):
+        labs = declare_groups(name, blocks[name])
+        kinds[name] = replace(labs, apart=True, df=lab_df) if place == 0 else labs
+    mixed = declare_shares([kinds[name] for name in blocks], total_sd, concentration, "α")
+    mixed = replace(mixed, rest=replace(mixed.rest, shape=residuals), regress=look_over_blocks)
+    return mixed if is_exact(mixed) else replace(mixed, engine=declare_sampled)
+
+
+def is_exact(mixed: Mixed) -> bool:
+    """Whether the model is Gaussian given its scales."""
+    return mixed.rest.shape == NORMAL and not any(kind.df for kind in list_groups(mixed).values())
+
+
+def declare_groups(name: str, columns: Sequence[str]) -> GroupBlock:
+    """A block of groups."""
+    why = f"groups of {name} are exchangeable; their scale is τ√φ"
+    if name == FAMILY:
+        why = "families are exchangeable within and across labs"
+    return GroupBlock(
+        name=name, symbol=f"u_{name}", why=why, effect=f"f_i,{name}", columns=tuple(columns)
+    )
+
+
+def list_groups(mixed: Mixed) -> dict[str, GroupBlock]:
+    """Blocks of groups by name, labs first."""
+    return {kind.name: kind for kind in mixed.kinds if isinstance(kind, GroupBlock)}
+
+
+def list_numbers(mixed: Mixed) -> dict[str, NumberBlock]:
+    """Blocks of numbers by name."""
+    return {kind.name: kind for kind in mixed.kinds if isinstance(kind, NumberBlock)}
+
+
+def name_lab(mixed: Mixed) -> str:
+    """The block whose groups are labs, or none."""
+    return next(iter(list_groups(mixed)), "")
+
+
+def list_bases(design: MixedDesign) -> dict[str, Array]:
+    """Columns of every block, by its name."""
+    kinds = [kind for kind in design.mixed.kinds if kind.block in design.effects]
+    return {kind.name: design.effects[kind.block].columns for kind in kinds}
+
+
+def list_shares(design: MixedDesign, name: str) -> pd.Series:
+    """Of a block of groups every group's share of the models of the fit."""
+    shares: pd.Series = design.effects[f"u_{name}"].basis
+    return shares
+
+
+def look_over_blocks(design: MixedDesign) -> Regressors:
+    """Numbers of all blocks, standardised, and labs."""
+    kinds = list_numbers(design.mixed)
+    x = next((kind.read(design.table) for kind in kinds.values()), np.empty((len(design.table), 0)))
+    labs = design.effects.get(f"u_{name_lab(design.mixed)}")
+    return Regressors(x=standardise(x), groups=labs.codes if labs else None)
+
+
+def standardise(x: Array) -> Array:
+    """Columns off their means in their standard deviations."""
+    return np.asarray((x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-300))
+
+
+def vary_heritage(mixed: Mixed, rows: pd.DataFrame) -> dict[str, Mixed]:
+    """What a reader may doubt: concentration, families, scale, one beyond the other, labs of one
+    model."""
+    others = vary_concentration(mixed)
+    groups = list_groups(mixed)
+    numbers = list_numbers(mixed)
+    if FAMILY in groups:
+        others["families dropped"] = mixed.drop_kinds(f"u_{FAMILY}")
+    if {"geometry", "scale"} <= set(numbers):
+        geometry = numbers["geometry"]
+        scale = numbers["scale"]
+        others["scale dropped"] = mixed.replace_kind(replace(scale, dropped=True))
+        beyond_scale = replace(geometry, beyond=scale.columns)
+        others["geometry residualised on scale"] = mixed.replace_kind(beyond_scale)
+        beyond_geometry = replace(scale, beyond=geometry.columns)
+        others["scale residualised on geometry"] = mixed.replace_kind(beyond_geometry)
+    if groups:
+        columns = groups[name_lab(mixed)].columns
+        if (groups_of(rows, columns).value_counts() == 1).any():
+            several = partial(keep_several, columns)
+            others["without labs of one model"] = replace(mixed, tabulate=several)
+    return others
+
+
+def vary_concentration(mixed: Mixed) -> dict[str, Mixed]:
+    """Half and twice the concentration of the shares."""
+    assert mixed.variance is not None  # noqa: S101 - of shares
+    values = [factor * mixed.variance.concentration for factor in (0.5, 2.0)]
+    return {
+        f"concentration {value:g}": replace(
+            mixed, variance=replace(mixed.variance, concentration=value)
         )
-        return HeritageDesign(
-            model=model,
-            outcomes=tuple(rows["model_id"].astype(str)),
-            scale=LOG,
-            groups=tuple(dict.fromkeys(c for name in self.groups for c in self.blocks[name])),
-            covariates=tuple(columns),
-            regressors=Regressors(
-                x=(x - units.centre) / np.maximum(x.std(axis=0), 1e-300), groups=codes.get(self.lab)
-            ),
-            heritage=self,
-            units=units,
-            levels=levels,
-            codes=codes,
-            bases=bases,
-            before=before,
-            y=y,
-            error=error,
-        )
-
-    def _numbers(self, rows: pd.DataFrame) -> tuple[Array, list[str]]:
-        """Columns of numbers as they enter, models × columns, and their names."""
-        columns = list(
-            dict.fromkeys(
-                c for name in self.blocks if name not in self.groups for c in self.blocks[name]
-            )
-        )
-        x = rows[columns].to_numpy(dtype=np.float64)
-        return (np.log(x) if self.logs else x), columns
-
-    def without(self, *names: str) -> Heritage:
-        """The law without some blocks."""
-        return replace(
-            self,
-            blocks={name: columns for name, columns in self.blocks.items() if name not in names},
-            groups=tuple(name for name in self.groups if name not in names),
-        )
-
-    def others(self, rows: pd.DataFrame) -> dict[str, Heritage]:
-        """What a reader may doubt: concentration, families, scale, one beyond the other, labs of
-        one model."""
-        concentrations = [factor * self.concentration for factor in (0.5, 2.0)]
-        laws = {
-            f"concentration {value:g}": replace(self, concentration=value)
-            for value in concentrations
-        }
-        if FAMILY in self.blocks:
-            laws["families dropped"] = self.without(FAMILY)
-        if {"geometry", "scale"} <= set(self.blocks):
-            laws["scale dropped"] = replace(self, dropped=("scale",))
-            laws["geometry residualised on scale"] = replace(self, beyond=("geometry", "scale"))
-            laws["scale residualised on geometry"] = replace(self, beyond=("scale", "geometry"))
-        if self.lab and (groups_of(rows, self.blocks[self.lab]).value_counts() == 1).any():
-            laws["without labs of one model"] = replace(self, alone=False)
-        return laws
-
-    def _maps(self, x: Array, columns: Sequence[str]) -> dict[str, Array]:
-        """Map of every block from the centred columns of all blocks, p × rank."""
-        maps = {}
-        for name in self.blocks:
-            if name not in self.groups:
-                places = [columns.index(column) for column in self.blocks[name]]
-                maps[name] = np.zeros((len(columns), 0))
-                by = scaled_map(x[:, places])
-                maps[name] = np.zeros((len(columns), by.shape[1]))
-                maps[name][places] = by
-        if self.beyond:
-            first, second = self.beyond
-            centred = x - x.mean(axis=0)
-            slopes = np.linalg.lstsq(centred @ maps[second], centred @ maps[first], rcond=None)[0]
-            left = maps[first] - maps[second] @ slopes
-            maps[first] = left @ scaled_map(centred @ left)
-        return maps
-
-    def _gaussian(
-        self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array
-    ) -> Gaussian:
-        return Gaussian(
-            y=y,
-            X=np.ones((y.size, 1)),
-            sd=np.array([2 * self.total_sd]),
-            blocks={f"u_{name}": basis for name, basis in bases.items()},
-            prior=Shares(
-                total=self.total_sd, number=len(bases) + 1, concentration=self.concentration
-            ),
-            error=error,
-            freedom=freedom if np.isfinite(freedom).any() else None,
-        )
-
-    def _sampled(
-        self, bases: Mapping[str, Array], y: Array, error: Array, freedom: Array, before: int
-    ) -> Sampled:
-        """The same as PyMC has it: sizes are padded, and further elements belong to what was not
-        seen."""
-        n = y.size
-        size = padded(before + n)
-        every = np.full(size, NEAR_INFINITE)
-        every[before : before + n] = np.minimum(freedom, NEAR_INFINITE)
-        arrays = {}
-        for name, basis in bases.items():
-            arrays[f"X_{name}"] = np.zeros((n, padded(basis.shape[1])))
-            arrays[f"X_{name}"][:, : basis.shape[1]] = basis
-        data: dict[str, Any] = {
-            **arrays,
-            "blocks": tuple(bases),
-            "lab": self.lab,
-            "lab_df": self.lab_df,
-            "residuals": self.residuals,
-            "n_models": size,
-            "total_sd": np.asarray(self.total_sd),
-            "concentration": np.asarray(self.concentration),
-            "freedom": every,
-            "model": before + np.arange(n),
-            "error_observed": error,
-            "y_observed": y,
-        }
-        data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
-        return Sampled(
-            declare=heritage_model,
-            data=data,
-            per_row=(*arrays, "model", "error_observed", "y_observed"),
-        )
+        for value in values
+    }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BlockUnits:
-    """What the rows of a fit fix: centre and maps of their numbers, and of every group its share of
-    the models."""
-
-    centre: Array
-    maps: Mapping[str, Array]
-    shares: Mapping[str, pd.Series]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class HeritageDesign(Design):
-    """Blocks of models, with what fixes them; shares of groups are 0 where a fit has not seen
-    them."""
-
-    heritage: Heritage
-    units: BlockUnits
-    levels: Mapping[str, pd.Series]
-    """Of every block of groups their shares, by name."""
-    codes: Mapping[str, NDArray[np.int64]]
-    """Of every block of groups the group of each model."""
-    bases: Mapping[str, Array]
-    before: int
-    """Models of the fit that these are new to."""
-    y: Array
-    error: Array
-
-    @property
-    def lab(self) -> str:
-        """The block whose groups are labs, or none."""
-        return self.heritage.lab
-
-    def of_new(self, rows: pd.DataFrame) -> HeritageDesign:
-        """Other models by the blocks of these."""
-        return self.heritage.in_units(
-            rows, replace(self.units, shares=self.levels), self.before + self.y.size
-        )
+def keep_several(
+    columns: Sequence[str], rows: pd.DataFrame, fit: pd.DataFrame | None
+) -> pd.DataFrame:
+    """Models of labs of two or more; of rows to predict all."""
+    if fit is None:
+        rows = rows[groups_of(rows, columns).duplicated(keep=False)]
+    return name_models(rows, fit)
 
 
-STANDARD = Heritage(
-    blocks={LAB: (LAB,), "geometry": GEOMETRY, "scale": SCALE},
-    groups=(LAB,),
-    logs=True,
-    total_sd=0.5,
-)
-"""Models that differ by a factor of e^0.5 = 1.6 are no surprise."""
+def declare_sampled(design: MixedDesign) -> Sampled:
+    """The same as PyMC has it: sizes are padded, and further elements belong to what was not
+    seen."""
+    gaussian = design.gaussian
+    variance = design.mixed.variance
+    bases = list_bases(design)
+    n = gaussian.y.size
+    groups = list_groups(design.mixed)
+    size = padded(design.before + n)
+    every = np.full(size, NEAR_INFINITE)
+    freedom = np.full(n, np.inf) if gaussian.freedom is None else gaussian.freedom
+    every[design.before : design.before + n] = np.minimum(freedom, NEAR_INFINITE)
+    arrays = {}
+    for name, basis in bases.items():
+        arrays[f"X_{name}"] = np.zeros((n, padded(basis.shape[1])))
+        arrays[f"X_{name}"][:, : basis.shape[1]] = basis
+    lab = name_lab(design.mixed)
+    assert variance is not None  # noqa: S101 - of shares
+    data: dict[str, Any] = {
+        **arrays,
+        "blocks": tuple(bases),
+        "lab": lab,
+        "lab_df": groups[lab].df if lab else 0.0,
+        "residuals": design.mixed.rest.shape,
+        "n_models": size,
+        "total_sd": np.asarray(variance.scale),
+        "concentration": np.asarray(variance.concentration),
+        "freedom": every,
+        "model": design.before + np.arange(n),
+        "error_observed": gaussian.error,
+        "y_observed": gaussian.y,
+    }
+    data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
+    return Sampled(
+        declare=heritage_model,
+        data=data,
+        per_row=(*arrays, "model", "error_observed", "y_observed"),
+    )
+
+
+STANDARD = declare_heritage(BLOCKS, (LAB,))
 
 
 def heritage_model(data: Mapping[str, Any]) -> None:
@@ -501,26 +580,28 @@ OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
 
-def contributions(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
+def contributions(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Contribution of every block to every model's log gain, and what is left to the model, … ×
     M."""
-    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in design.bases.items()}
+    bases = list_bases(design)
+    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in bases.items()}
     return {**parts, OWN: log_gains(values, design) - values["beta"] - sum(parts.values())}
 
 
-def log_gains(values: Mapping[str, Array], design: HeritageDesign) -> Array:
+def log_gains(values: Mapping[str, Array], design: MixedDesign) -> Array:
     """Log gains of the models without their errors of measurement, … × M, drawn given all else.
 
     Of given draws always the same. Where draws are of the prior they have outcomes of their own,
     `y`.
     """
-    models = slice(design.before, design.before + design.y.size)
+    given = design.gaussian
     rng = np.random.default_rng(0)
-    y = values.get("y", design.y)
+    models = slice(design.before, design.before + given.y.size)
+    y = values.get("y", given.y)
     variance = np.square(values["scale"][..., -1:])
-    error = np.square(values.get("error", design.error))
-    centre = values["beta"] + np.zeros(design.y.size)
-    for name, x in design.bases.items():
+    error = np.square(values.get("error", given.error))
+    centre = values["beta"] + np.zeros(given.y.size)
+    for name, x in list_bases(design).items():
         centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
     if "blur" in values:  # PyMC's factor of errors
         error = error * np.square(values["blur"][..., models])
@@ -571,7 +652,7 @@ def _skewed(
     return slope * z - mean, rest
 
 
-def quantities(values: Mapping[str, Array], design: HeritageDesign) -> dict[str, Array]:
+def quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's
     models."""
     parts = contributions(values, design)
@@ -580,23 +661,22 @@ def quantities(values: Mapping[str, Array], design: HeritageDesign) -> dict[str,
     m = values["beta"] + sum(parts.values())
     shares = {name: square[..., k] / total for k, name in enumerate(parts)}
     drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
-    lab = design.lab
+    lab = name_lab(design.mixed)
     if FAMILY in parts and lab in parts:
         drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
         drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
     drawn |= {"total_sd": np.sqrt(total), MODELS_MEAN: m.mean(axis=-1)}
     drawn[POPULATION_MEAN] = population_mean(values, design)
     if {"geometry", "scale"} <= set(parts):
-        drawn |= geometry_and_scale(parts, design.bases)
+        drawn |= geometry_and_scale(parts, list_bases(design))
     if lab in parts:
-        means = m @ lab_means(design)
-        drawn |= {
-            f"{OF_LAB}{name}": means[..., j] for j, name in enumerate(design.levels[lab].index)
-        }
+        means = np.moveaxis(m @ lab_means(design), -1, 0)
+        names = [f"{OF_LAB}{name}" for name in list_shares(design, lab).index]
+        drawn |= dict(zip(names, means, strict=True))
     return drawn
 
 
-def population_mean(values: Mapping[str, Array], design: HeritageDesign) -> Array:
+def population_mean(values: Mapping[str, Array], design: MixedDesign) -> Array:
     """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new
     groups, … .
 
@@ -604,18 +684,19 @@ def population_mean(values: Mapping[str, Array], design: HeritageDesign) -> Arra
     and scale are those of the models at hand on average.
     """
     mean = values["beta"][..., 0]
-    for name in set(design.heritage.groups) & set(design.bases):
-        shares = design.levels[name].to_numpy()
-        mean = mean - values[f"u_{name}"][..., : shares.size] @ shares / np.sqrt(
-            1 - np.square(shares).sum()
-        )
+    for name, kind in list_groups(design.mixed).items():
+        if kind.block in design.effects:
+            shares = list_shares(design, name).to_numpy()
+            mean = mean - values[kind.block][..., : shares.size] @ shares / np.sqrt(
+                1 - np.square(shares).sum()
+            )
     return np.asarray(mean)
 
 
-def lab_means(design: HeritageDesign) -> Array:
+def lab_means(design: MixedDesign) -> Array:
     """M × labs: what values of models times this are means over the models of every lab."""
-    codes = design.codes[design.lab]
-    member = np.eye(len(design.levels[design.lab]))[codes]
+    labs = design.effects[f"u_{name_lab(design.mixed)}"]
+    member = np.eye(len(labs.names))[labs.codes]
     return np.asarray(member / member.sum(axis=0))
 
 
@@ -640,7 +721,7 @@ def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -
     }
 
 
-def statistics(design: HeritageDesign) -> dict[str, Statistic]:
+def statistics(design: MixedDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the blocks' shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),

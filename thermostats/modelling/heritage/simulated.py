@@ -11,7 +11,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.heritage.law import OWN, STANDARD
+from thermostats.modelling.heritage.law import OWN, STANDARD, list_bases
 
 HEAD_WIDTHS = (64, 80, 128, 256)
 CATEGORY_SD = 0.01
@@ -89,7 +89,7 @@ def simulate_heritage(
     """
     rng = np.random.default_rng(seed)
     models = facts.sort_values("model_id")
-    parts = contributions(STANDARD.of(models).bases, shares, total, rng)
+    parts = contributions(list_bases(STANDARD.design_rows(models)), shares, total, rng)
     order = {name: i for i, name in enumerate(models["model_id"])}
     means = np.asarray(sum(parts.values()))
     index = np.repeat([order[name] for name in facts["model_id"]], n_prompts)

@@ -25,7 +25,8 @@ from thermostats.modelling.columns import (
     numbers,
 )
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.law import FAMILY, HeritageDesign, groups_of
+from thermostats.modelling.heritage.law import FAMILY, groups_of, list_bases, list_groups, name_lab
+from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.settings import coverage
 
 Blocks = Mapping[str, Sequence[str]]
@@ -552,16 +553,16 @@ def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
 
     Families, which lie within labs, are not among them.
     """
-    design = fit.designed(HeritageDesign)
-    frame = pd.DataFrame({"log_gain": fit.model.observed})
+    design = fit.designed(MixedDesign)
     blocks = ColumnsByBlock()
-    heritage = design.heritage
-    for name, basis in design.bases.items():
+    frame = pd.DataFrame({"log_gain": fit.model.observed})
+    groups = list_groups(design.mixed)
+    for name, basis in list_bases(design).items():
         if name == FAMILY:
             continue
-        if name in heritage.groups:
+        if name in groups:
             blocks[name] = [name]
-            frame[name] = groups_of(fit.rows, heritage.blocks[name]).to_numpy()
+            frame[name] = groups_of(fit.rows, groups[name].columns).to_numpy()
         else:
             blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
             frame[blocks[name]] = basis
@@ -581,7 +582,7 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
         ("partial F", partial(_partial, frame, blocks)),
         ("Freedman–Lane", partial(_shuffled, frame, blocks, fit.seed, permutations)),
-        ("mixed model", partial(_mixed, frame, blocks, fit.designed(HeritageDesign).lab)),
+        ("mixed model", partial(_mixed, frame, blocks, name_lab(fit.designed(MixedDesign).mixed))),
     ]
     rows: list[dict[str, object]] = []
     for method, compute in ways:
@@ -642,7 +643,7 @@ def commonality(fit: Fit) -> pd.DataFrame:
             {"note": ["not possible: there is no block of geometry, or none of scale"]}
         )
     r_squared = r_squared_of_sets(frame, blocks)
-    for fixed in dict.fromkeys(["", fit.designed(HeritageDesign).lab]):
+    for fixed in dict.fromkeys(["", name_lab(fit.designed(MixedDesign).mixed)]):
         base, g, s, both = (
             r_squared[frozenset({fixed, *names} - {""})]
             for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))

@@ -1,8 +1,28 @@
-"""D'Elia 2026: audit and figures of the preprint."""
+"""D'Elia 2026: audit and figures of the preprint, and the models that its claims alone ask for."""
 
+from typing import TYPE_CHECKING, Any
+
+from thermostats import import_public
 from thermostats.claims.study import InReport, Literature, Study
 
+if TYPE_CHECKING:
+    from thermostats.modelling.crowding import fit_crowding as fit_crowding
+    from thermostats.modelling.crowding import fit_spectral as fit_spectral
+    from thermostats.modelling.crowding import fit_threshold as fit_threshold
+    from thermostats.modelling.entropy import fit_slopes as fit_slopes
+    from thermostats.modelling.pairs import fit_invariance as fit_invariance
+    from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
+
 HOME = "thermostats.studies.delia2026"
+_FITS = {
+    "fit_benchmark": "thermostats.modelling.ranking",
+    "fit_crowding": "thermostats.modelling.crowding",
+    "fit_invariance": "thermostats.modelling.pairs",
+    "fit_slopes": "thermostats.modelling.entropy",
+    "fit_spectral": "thermostats.modelling.crowding",
+    "fit_threshold": "thermostats.modelling.crowding",
+}
+__all__ = ["HOME", "STUDY", *_FITS]  # noqa: PLE0604
 STUDY = Study(
     name="delia2026",
     title="D'Elia 2026, Thermodynamic Constraints in Transformer Architectures",
@@ -76,3 +96,17 @@ STUDY = Study(
     pages={"figures": f"{HOME}.figures"},
     account=f"{HOME}.growth",
 )
+
+
+def __getattr__(name: str) -> Any:
+    """Models of the study are imported when first used."""
+    if name not in _FITS:
+        raise AttributeError(
+            f"module {HOME!r} has no attribute {name!r}; its models: {', '.join(_FITS)}"
+        )
+    globals()[name] = import_public(_FITS[name], name, HOME)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

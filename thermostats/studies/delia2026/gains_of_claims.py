@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from scipy import stats
 from scipy.stats import linregress
 
 from thermostats.claims.evidence import VIEWS, Evidence
+from thermostats.claims.question import Test
 from thermostats.claims.result import Audit, Estimate, Result
 from thermostats.formatting import short_name
 from thermostats.modelling.classical.association import one_sample, paired_difference
-from thermostats.modelling.classical.counts import proportion
 from thermostats.modelling.classical.many import counted, shares
 from thermostats.studies.delia2026.stated_facts import (
     FOUR,
@@ -80,12 +81,28 @@ def amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     return both.sort_values("amplification", ascending=False, ignore_index=True)
 
 
-def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
-    """Families all of whose models lie above 1, and the exact interval of their share; a rule reads
-    models by `name`.
+def count_amplifying(name: str, rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """The exact interval of the share of families all of whose models lie above 1; models by `name`
+    and families.
 
     rows: one a model with heritage, family, `log` amplification and `half` its interval.
     """
+    half = rows["half"].to_numpy(np.float64)
+    families = rows.groupby(["heritage", "family"]).ngroup().to_numpy()
+    low = outcomes["log"] - half
+    high = outcomes["log"] + half
+    amplifies = [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)]
+    by_family = np.stack(amplifies, axis=1) if amplifies else np.empty((len(low), 0), dtype=bool)
+    models = [
+        {"amplification": replace(counted(value), lower=lower, upper=upper)}
+        for value, lower, upper in zip(*np.exp([outcomes["log"].T, low.T, high.T]), strict=True)
+    ]
+    found = shares(by_family)
+    return {"share of families": found, BELOW: counted((high < 0).sum(axis=1)), name: models}
+
+
+def describe_amplifying(name: str, rows: pd.DataFrame, result: Result) -> Result:
+    """The result with its models, its families and the least of the models."""
     ends = {
         end: np.exp(rows["log"] + sign * rows["half"])
         for end, sign in (("lower", -1), ("upper", 1))
@@ -96,36 +113,19 @@ def families_that_amplify(rows: pd.DataFrame, name: str) -> Result:
         .groupby(["heritage", "family"], as_index=False)["amplifies"]
         .all()
     )
-    k = int(families["amplifies"].sum())
-    n = len(families)
-    share = Estimate.of(proportion(k, n), INTERVAL) if n else Estimate(None)
-    least = models.loc[models["amplification"].idxmin()] if n else None
-    words = {"k": k, "families": n, "least": least}
-    rows_of = {name: models, "families": families}
-    below = Estimate(int((models["upper"] < 1).sum()))
-    return Result.of(
-        models, {"share of families": share, BELOW: below}, rows=rows_of, table=None, words=words
-    )
+    least = None if rows.empty else models.loc[models["amplification"].idxmin()]
+    words = {"k": int(families["amplifies"].sum()), "families": len(families), "least": least}
+    if rows.empty:
+        result = result.adding(
+            quantities={**result.quantities, "share of families": Estimate(None)}
+        )
+    return result.adding(rows={name: models, "families": families}, words=words)
 
 
-def families_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """`families_that_amplify` of many studies."""
-    half = rows["half"].to_numpy(np.float64)
-    families = rows.groupby(["heritage", "family"]).ngroup().to_numpy()
-    low = outcomes["log"] - half
-    high = outcomes["log"] + half
-    amplifies = np.stack(
-        [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)], axis=1
-    )
-    models = [
-        {"amplification": replace(counted(value), lower=lower, upper=upper)}
-        for value, lower, upper in zip(*np.exp([outcomes["log"].T, low.T, high.T]), strict=True)
-    ]
-    return {
-        "share of families": shares(amplifies),
-        BELOW: counted((high < 0).sum(axis=1)),
-        name: models,
-    }
+def declare_amplifying(name: str) -> Test:
+    """The test of how many families amplify, whose rule reads models by `name`."""
+    describe = partial(describe_amplifying, name)
+    return Test(partial(count_amplifying, name), ("log",), INTERVAL, describe=describe)
 
 
 def published_product(tables: Evidence) -> pd.DataFrame:

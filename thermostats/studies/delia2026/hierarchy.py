@@ -18,6 +18,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import ERRORS, Errors, Noise, Random
+from thermostats.claims.question import Test
 from thermostats.claims.result import Audit, Estimate, Result, TooFew
 from thermostats.claims.worlds import (
     BETWEEN,
@@ -32,7 +33,8 @@ from thermostats.claims.worlds import (
     worlds_of_shares,
 )
 from thermostats.formatting import declared, short_name
-from thermostats.modelling.classical.many import AtOnce, Many
+from thermostats.modelling.classical.many import Many
+from thermostats.modelling.columns import numbers
 from thermostats.modelling.heritage.variance_shares import (
     Blocks,
     names_of,
@@ -61,7 +63,7 @@ BOX: Mapping[str, tuple[float, ...]] = {
 }
 """At rest and at their bounds: the signal's share, the direction of columns, errors between
 families, and their SD along the last column."""
-NUISANCES = dict(  # noqa: C408
+NUISANCES = dict(  # noqa: C408 - names of parameters, no words
     signal="a share of {value} of the variance is signal",
     tilt="columns point in direction {value}",
     beside="lab effects make a share of {value} of the signal",
@@ -386,87 +388,11 @@ TABLE_OF_SHARES, TABLE_OF_CODINGS, TABLE_OF_COUNTS = "shares", "codings", "ways 
 PARTS = ("estimate", "lower", "upper", "p")
 
 
-def compared(
-    rows: pd.DataFrame, blocks: Blocks, pair: tuple[str, str], level: float = LEVEL
-) -> Result:
-    """Corrected shares of the blocks and the difference of two."""
-    table = share_table(rows, "outcome", blocks, (pair,), seed=SEED, level=level)
-    interval = f"{level:.0%} t interval, parametric bootstrap with the design fixed"
-    by_name = {row["what"]: row for row in table.to_dict("records")}
-    shares = {
-        what: Estimate(row["estimate"], row["lower"], row["upper"], interval)
-        for what, row in by_name.items()
-    }
-    return Result.of(
-        rows, shares, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table
-    )
-
-
-def by_architecture(rows: pd.DataFrame) -> Result:
-    """Lab against shape and size together."""
-    return compared(rows, AGAINST_ARCHITECTURE, ("heritage", "architecture"))
-
-
-def by_lineage(rows: pd.DataFrame) -> Result:
-    """Lab and family against shape and size together."""
-    return compared(rows, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture"))
-
-
-def by_geometry(rows: pd.DataFrame) -> Result:
-    """Shape against size, by the declared coding and by the others."""
-    tried = {coding.id: compared(rows, coding.blocks, ("geometry", "scale")) for coding in CODINGS}
-    table = pd.DataFrame([{"coding": name, **_of_coding(result)} for name, result in tried.items()])
-    return replace(tried[CODINGS[0].id], rows={TABLE_OF_CODINGS: table}, table=table)
-
-
-def _of_coding(result: Result) -> dict[str, float | None]:
-    """Difference with its interval, shares, and p of each block when it enters last."""
-    difference = result.quantities[GEOMETRY_MINUS_SCALE]
-    by_name = result.rows[TABLE_OF_SHARES].set_index("what")
-    ends = {
-        GEOMETRY_MINUS_SCALE: difference.value,
-        f"{GEOMETRY_MINUS_SCALE}_lower": difference.lower,
-        f"{GEOMETRY_MINUS_SCALE}_upper": difference.upper,
-    }
-    shares = {name: by_name.loc[name, "estimate"] for name in BLOCKS}
-    return {
-        **ends,
-        **shares,
-        **{f"{name}_p": by_name.loc[name, "p"] for name in ("geometry", "scale")},
-    }
-
-
-def by_size(rows: pd.DataFrame) -> Result:
-    """Corrected share of size, for each way to count weights."""
-    counted = {
-        name: compared(rows, BLOCKS | {"scale": (column,)}, ("geometry", "scale")).quantities[
-            "scale"
-        ]
-        for name, column in WEIGHT_COUNTS.items()
-    }
-    table = pd.DataFrame(
-        [
-            {
-                "weights": name,
-                SHARE_OF_SCALE: share.value,
-                f"{SHARE_OF_SCALE}_lower": share.lower,
-                f"{SHARE_OF_SCALE}_upper": share.upper,
-            }
-            for name, share in counted.items()
-        ]
-    )
-    return Result.of(
-        rows,
-        {SHARE_OF_SCALE: next(iter(counted.values()))},
-        rows={TABLE_OF_COUNTS: table},
-        table=table,
-    )
-
-
-def at_once(
+def compare_shares(
     blocks: Blocks, pair: tuple[str, str], rows: pd.DataFrame, outcomes: Mapping[str, Any]
 ) -> dict[str, Many]:
-    """`compared` of many studies."""
+    """Corrected shares of the blocks and the difference of two, of many studies."""
+    numbers(outcomes["outcome"][0], "outcome")
     made = share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
     return {
         what: Many(*(made[part][:, k] for part in PARTS))
@@ -474,31 +400,65 @@ def at_once(
     }
 
 
-def geometry_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_geometry` of many studies."""
-    return {
-        TABLE_OF_CODINGS: [
-            at_once(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS
-        ]
-    }
+def compare_codings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Shape against size, by the declared coding and by the others."""
+    codings = [
+        compare_shares(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS
+    ]
+    return {**codings[0], TABLE_OF_CODINGS: codings}
 
 
-def size_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_size` of many studies."""
-    counted = (
-        at_once(BLOCKS | {"scale": (column,)}, ("geometry", "scale"), rows, outcomes)
-        for column in WEIGHT_COUNTS.values()
+def compare_counts(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Corrected share of size, for each way to count weights."""
+    counts = []
+    for column in WEIGHT_COUNTS.values():
+        made = compare_shares(BLOCKS | {"scale": (column,)}, ("geometry", "scale"), rows, outcomes)
+        counts.append({SHARE_OF_SCALE: made["scale"]})
+    return {**counts[0], TABLE_OF_COUNTS: counts}
+
+
+def describe_shares(
+    blocks: Blocks, pair: tuple[str, str], rows: pd.DataFrame, result: Result
+) -> Result:
+    """The result headed by the difference, with a table of the shares and of what each block
+    explains after others."""
+    table = share_table(rows, "outcome", blocks, (pair,), seed=SEED)
+    return replace(result, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table)
+
+
+def describe_codings(_: pd.DataFrame, result: Result) -> Result:
+    """The result headed by the difference of the declared coding; codings by name."""
+    difference = [f"{GEOMETRY_MINUS_SCALE}{end}" for end in ("", "_lower", "_upper")]
+    table = result.rows[TABLE_OF_CODINGS].reindex(
+        columns=[*difference, *BLOCKS, "geometry_p", "scale_p"]
     )
-    return {TABLE_OF_COUNTS: [{SHARE_OF_SCALE: each["scale"]} for each in counted]}
+    table.insert(0, "coding", [coding.id for coding in CODINGS])
+    return replace(
+        result, estimate=GEOMETRY_MINUS_SCALE, rows={TABLE_OF_CODINGS: table}, table=table
+    )
 
 
-AT_ONCE: Mapping[str, AtOnce] = {
-    "architecture": partial(at_once, AGAINST_ARCHITECTURE, ("heritage", "architecture")),
-    "lineage": partial(at_once, LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture")),
-    "geometry": geometry_at_once,
-    "size": size_at_once,
-}
-"""What the rules read, of many studies at once."""
+def describe_counts(_: pd.DataFrame, result: Result) -> Result:
+    """Ways to count weights by name."""
+    ends = [f"{SHARE_OF_SCALE}{end}" for end in ("", "_lower", "_upper")]
+    table = result.rows[TABLE_OF_COUNTS].reindex(columns=ends)
+    table.insert(0, "weights", list(WEIGHT_COUNTS))
+    return replace(result, rows={TABLE_OF_COUNTS: table}, table=table)
+
+
+def declare_shares(blocks: Blocks, pair: tuple[str, str]) -> Test:
+    """The test of one block against another."""
+    describe = partial(describe_shares, blocks, pair)
+    return Test(partial(compare_shares, blocks, pair), ("outcome",), INTERVAL, describe=describe)
+
+
+INTERVAL = f"{LEVEL:.0%} t interval, parametric bootstrap with the design fixed"
+BY_ARCHITECTURE = declare_shares(AGAINST_ARCHITECTURE, ("heritage", "architecture"))
+BY_LINEAGE = declare_shares(LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture"))
+BY_GEOMETRY = Test(compare_codings, ("outcome",), INTERVAL, describe=describe_codings)
+BY_SIZE = Test(compare_counts, ("outcome",), INTERVAL, describe=describe_counts)
+"""Lab against shape and size together, lab and family against them, shape against size, and
+size."""
 KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
 """Errors that rules are tried with. Labs have two models or more here, and one that lies off is a
 lab's effect."""
@@ -567,7 +527,7 @@ OTHERS = {
 """One cause alone, and the claimed shares turned round."""
 SHARES = partial(worlds_of_shares, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
 HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
-BY_GEOMETRY = SHARES(
+GEOMETRY_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2, "scale": 0.05},
     {
         "density alone": {"density": 0.6},
@@ -577,7 +537,7 @@ BY_GEOMETRY = SHARES(
         "scale above geometry": {"heritage": 0.5, "scale": 0.3},
     },
 )
-BY_SIZE = SHARES(
+SIZE_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2},
     {
         "size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3},
@@ -594,7 +554,7 @@ LINEAGE_WORLDS = worlds_at(
     LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
 )
 GEOMETRY_WORLDS = worlds_at(
-    GEOMETRY_EQUALS_SCALE, BY_GEOMETRY, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
+    GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
 )
-SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, BY_SIZE, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
 """Of each comparison: the worlds in which its rule is tried, the boundary among them."""

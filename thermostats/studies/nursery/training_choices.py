@@ -17,6 +17,7 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import Errors, Noise, Random
+from thermostats.claims.question import Test
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, EveryRow, Given, V
 from thermostats.claims.worlds import (
@@ -30,18 +31,12 @@ from thermostats.claims.worlds import (
 )
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import clustered_share
-from thermostats.modelling.classical.many import Many, differences
+from thermostats.modelling.classical.many import Many, counted, differences
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, legend_above, reference
 from thermostats.studies.delia2026.stated_facts import LEVEL, gains
 from thermostats.studies.nursery.crossed import LOGS, lines, table
-from thermostats.studies.nursery.study_rows import (
-    by_t,
-    half_width,
-    jackknife,
-    slope_within,
-    with_logs,
-)
+from thermostats.studies.nursery.study_rows import half_width, jackknife, slope_within, with_logs
 
 R = V("within-cell rank correlation")
 RARE = V("models on the rarer side")
@@ -216,47 +211,38 @@ SINGLE = "power of √(rate/decay)"
 INTERVAL = "95% t interval over recipes"
 
 
-def exponents(rows: pd.DataFrame) -> Result:
+def fit_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given
     optimiser and corpus."""
-
-    def of(term: str, *others: str) -> Estimate:
-        return by_t(
-            *slope_within(rows, "spectrum", term, "optimiser", [*others, "synthetic"]), INTERVAL
-        )
-
-    decay = of("log_decay", "log_rate")
-    value, lower, upper = (
-        -end for end in (decay.value, decay.upper, decay.lower) if end is not None
-    )
-    quantities = {
-        RATE: of("log_rate", "log_decay"),
-        DECAY: Estimate(value, lower, upper, INTERVAL, decay.p),
-        SINGLE: of("log_ratio"),
-    }
-    return Result.of(rows, quantities, estimate=DECAY, table=None)
-
-
-def exponents_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`exponents` of many studies."""
-    rate, decay = (
-        _slopes(rows, outcomes["spectrum"], term, other)
-        for term, other in (("log_rate", "log_decay"), ("log_decay", "log_rate"))
-    )
+    y = outcomes["spectrum"]
+    decay = _slopes(rows, y, "log_decay", "log_rate")
     return {
-        RATE: rate,
+        RATE: _slopes(rows, y, "log_rate", "log_decay"),
         DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower),
+        SINGLE: _slopes(rows, y, "log_ratio"),
     }
 
 
-def _slopes(rows: pd.DataFrame, y: Array, term: str, other: str) -> Many:
-    """`slope_within` of every row of `y`, given optimiser and corpus."""
-    given = np.column_stack([pd.get_dummies(rows["optimiser"]), rows[[other, "synthetic"]]]).astype(
-        np.float64
-    )
+def head_by_decay(_: pd.DataFrame, result: Result) -> Result:
+    """The result headed by the exponent of decay."""
+    return replace(result, estimate=DECAY)
+
+
+EXPONENTS = Test(fit_exponents, ("spectrum",), INTERVAL, "p-value", head_by_decay)
+
+
+def _slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
+    """`slope_within` of every row of `y`, given optimiser and corpus; raises UsageError where rows
+    are no more than what is given and the slope."""
+    given = np.column_stack(
+        [pd.get_dummies(rows["optimiser"]), rows[[*others, "synthetic"]]]
+    ).astype(np.float64)
     off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
     x = off @ rows[term].to_numpy(np.float64)
     df = len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    if df < 1:
+        allowed = f"{len(rows) - df + 1} or more"
+        raise UsageError("too few recipes for an exponent", got=len(rows), allowed=allowed)
     slope = y @ x / (x @ x)
     error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
@@ -345,24 +331,14 @@ def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def by_sides(rows: pd.DataFrame) -> Result:
+def compare_sides(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """How much less dampening models change, over recipes, moved whole between the sides of 1."""
-    test = stiffness(rows, {"log_change": rows[["log_change"]].to_numpy(np.float64).T})[STIFF.name]
-    estimate = Estimate(
-        float(test.estimate[0]),
-        p=float(test.p[0]),
-        p_kind="permutation p-value, recipes moved whole",
-    )
-    return Result.of(rows, {STIFF.name: estimate}, table=None)
+    dampens = rows["dampens"].to_numpy(bool)
+    found = differences(outcomes["log_change"], dampens, rows["side"])
+    return {STIFF.name: replace(counted(found.estimate), p=found.p)}
 
 
-def stiffness(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies."""
-    return {
-        STIFF.name: differences(
-            outcomes["log_change"], rows["dampens"].to_numpy(bool), rows["side"]
-        )
-    }
+STIFFNESS = Test(compare_sides, ("log_change",), p_kind="permutation p-value, recipes moved whole")
 
 
 def changes_by_kind(rows: pd.DataFrame) -> dict[str, dict[str, float]]:

@@ -1,0 +1,124 @@
+"""Tests that many claims make, declared by names of columns: a correlation, and a share of rows.
+
+Trial(models, correlate_columns("r", "n_layers", "log_gain", seed=1), worlds=worlds_of_line(…))
+Trial(models, count_share("share of models", "grows"), worlds=worlds_of_share(…))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.question import Test
+from thermostats.claims.result import Result
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.association import FISHER, NOT_FISHER
+from thermostats.modelling.classical.many import (
+    Many,
+    correlations,
+    counted,
+    say_rearranged,
+    shares,
+    shares_in_groups,
+)
+from thermostats.modelling.columns import RESAMPLES as FINE
+from thermostats.modelling.columns import labels
+
+FISHER_95 = f"95% {FISHER}"
+EXACT_95 = "Clopper–Pearson exact interval, 95%"
+IN_GROUPS_95 = "95% Korn–Graubard interval, units in groups"
+
+
+def correlate_columns(
+    quantity: str,
+    predictor: str,
+    outcome: str,
+    *,
+    groups: str = "",
+    method: Literal["pearson", "spearman"] = "pearson",
+    seed: int,
+) -> Test:
+    """Correlation of two columns, within groups where a column names some, with its interval and p
+    by permutation.
+
+    One study meets 9,999 rearrangements, drawn from `seed`; its word `permutation` says how p is
+    counted.
+    """
+
+    def correlate(
+        rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any
+    ) -> dict[str, Many]:
+        within = rows[groups] if groups else None
+        return {
+            quantity: correlations(
+                rows[predictor], outcomes[outcome], groups=within, method=method, **finely
+            )
+        }
+
+    def describe(rows: pd.DataFrame, result: Result) -> Result:
+        words = say_rearranged(len(rows), rows[groups].nunique() if groups else 1, FINE)
+        return name_correlation(quantity, result).adding(words={"permutation": words})
+
+    return Test(
+        correlate, (outcome,), FISHER_95, "p-value", describe, {"seed": seed, "resamples": FINE}
+    )
+
+
+def name_correlation(quantity: str, result: Result) -> Result:
+    """The result with what its correlation's interval is, or why there is none."""
+    r = result.quantities[quantity]
+    return result if r.lower is not None else result.name_intervals({quantity: f"95% {NOT_FISHER}"})
+
+
+def count_share(
+    quantity: str,
+    column: str,
+    *,
+    true: str = "",
+    false: str = "",
+    n: str = "",
+    interval: str = EXACT_95,
+    p_kind: str = "",
+) -> Test:
+    """Share of rows where a column is true with its exact interval, and the counts that are named.
+
+    Raises UsageError where there are no rows.
+    """
+
+    def count(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+        if rows.empty:
+            raise UsageError("no rows")
+        return count_rows(outcomes[column], quantity, true=true, false=false, n=n)
+
+    return Test(count, (column,), interval, p_kind)
+
+
+def count_rows(
+    holds: Any, quantity: str, *, true: str = "", false: str = "", n: str = ""
+) -> dict[str, Many]:
+    """Share of true values of every study (study × row), and the counts that are named; of no rows
+    there is no share."""
+    holds = holds.astype(bool)
+    size = np.full(len(holds), holds.shape[1])
+    counts = {true: holds.sum(axis=1), false: (~holds).sum(axis=1), n: size}
+    return {
+        quantity: shares(holds),
+        **{name: counted(each) for name, each in counts.items() if name},
+    }
+
+
+def count_share_in_groups(quantity: str, column: str, group: str) -> Test:
+    """Share of rows where a column is true, rows in groups, with the interval of their effective
+    number."""
+    return Test(partial(count_in_groups, quantity, column, group), (column,), IN_GROUPS_95)
+
+
+def count_in_groups(
+    quantity: str, column: str, group: str, rows: pd.DataFrame, outcomes: Mapping[str, Any]
+) -> dict[str, Many]:
+    """The same of many studies; raises UsageError where groups are missing, or there is one."""
+    return {quantity: shares_in_groups(outcomes[column], labels(rows[group], group))}

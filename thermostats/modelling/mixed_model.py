@@ -1,0 +1,483 @@
+"""y = Xβ + Σ_k Z_k u_k + ε, u_k ~ N(0, s_k²), ε_i ~ N(0, σ² + error_i²), declared as columns of
+rows.
+
+A law names its coefficients (`Fixed`), its kinds of effects (`Levels`, and those of `heritage` and
+descent) and what is left (`Rest`). The design of rows, rows to predict, alternatives, equations and
+priors in words are made from these, so no page can state another model than was drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, Self
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.modelling.draws import Array
+from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
+from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
+from thermostats.modelling.populations import contrasts, numbered
+from thermostats.modelling.sampling import Sampled
+
+Model = Gaussian | Mixture | Sampled
+SHARED = "f_b = τ √φ_b X_b u_b, scaled so that E Σ_i f_b,i²/M = τ² φ_b"
+"""Of effects that have a share of the whole variance."""
+LEVEL = "level"
+"""Name among the draws of the levels that residuals of a line are looked at against, mostly those
+of labs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed:
+    """A coefficient with its normal prior about 0."""
+
+    column: str = ""
+    """Empty: the intercept."""
+    sd: float
+    symbol: str
+    why: str
+    term: str = ""
+    """What it multiplies, in symbols."""
+    quantity: str = ""
+    """Its name among the quantities; empty: it is none."""
+    standardised: bool = False
+    """By mean and SD of the rows of the fit."""
+    unscaled: bool = False
+    """Whether its quantity is that of the column as it is."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Effects:
+    """Effects of one kind laid out for some outcomes."""
+
+    columns: Array
+    """Outcomes × effects."""
+    names: tuple[str, ...] = ()
+    """Their levels, those of the fit first."""
+    codes: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    """Level of every outcome."""
+    basis: Any = None
+    """What the rows of a fit fix for others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Effects of one kind, with a prior of their standard deviation."""
+
+    name: str = ""
+    """Among the draws."""
+    scale: float = 0.0
+    """Of the half-normal prior; 0: they have a share of the whole variance."""
+    symbol: str = ""
+    """Of the standard deviation, or of effects in its units."""
+    why: str = ""
+    effect: str = ""
+    """An outcome's effect, in symbols, and what it multiplies."""
+    quantity: str = ""
+    """Name of the standard deviation among the quantities; empty: it is none."""
+
+    @property
+    def block(self) -> str:
+        """Name among the draws."""
+        return self.name
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Columns whose values have effects of their own."""
+        return ()
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """Columns of numbers that are read."""
+        return ()
+
+    @property
+    def prior(self) -> str:
+        """In words."""
+        return f"half-normal({self.scale:.3g})" if self.scale else "N(0, 1)"
+
+    def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
+        """Effects on outcomes in the units of a fit; None where these rows do not tell them from
+        what is left."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Levels(Kind):
+    """Effects of the values of a column, or slopes by value."""
+
+    column: str
+    covariate: str = ""
+    """Column of which they are slopes; empty: they are levels."""
+    sum_zero: bool = False
+    """Over the values of the fit."""
+    met: bool = False
+    """In the order in which they are met; else in that of their names."""
+
+    @property
+    def block(self) -> str:
+        """Name among the draws, that of the column by default."""
+        return self.name or self.column
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The column."""
+        return (self.column,)
+
+    def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects:
+        """An effect a level."""
+        before = fit.names if fit else ()
+        if self.met:
+            before = tuple(dict.fromkeys([*before, *table[self.column].astype(str)]))
+        names, codes = numbered(table[self.column], before)
+        seen = len(fit.names) if fit else len(names)
+        columns = contrasts(codes, seen) if self.sum_zero else np.eye(len(names))[codes]
+        if self.covariate:
+            columns = columns * read_numbers(table, self.covariate)[:, None]
+        return Effects(columns=columns, names=names, codes=codes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rest:
+    """What is left, with a half-normal prior of its standard deviation, and what is known of errors
+    beside it."""
+
+    scale: float = 0.0
+    """0: it has a share of the whole variance."""
+    symbol: str = "σ"
+    why: str = ""
+    effect: str = "ε_i"
+    quantity: str = ""
+    error: str = ""
+    """Column of standard errors of the outcomes; empty: exact outcomes."""
+    error_symbol: str = "se_i"
+    freedom: str = ""
+    """Column of their degrees of freedom, where they are estimates."""
+    shape: str = "normal"
+    """Law of what is left, where the engine knows others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedVariance:
+    """τ² in shares φ, one of every kind and one of what is left: no kind has a head start."""
+
+    scale: float
+    """Of the half-normal prior of τ."""
+    concentration: float = 1.0
+    """Of the Dirichlet prior of φ."""
+
+    def share(self, number: int) -> Shares:
+        """The prior of so many scales."""
+        return Shares(total=self.scale, number=number, concentration=self.concentration)
+
+    def state_priors(self, number: int) -> list[Prior]:
+        """The same in words."""
+        shares = ", ".join([f"{self.concentration:g}"] * number)
+        return [
+            (
+                "τ",
+                f"half-normal({self.scale:.3g})",
+                "models that differ by that many e-folds are no surprise",
+            ),
+            ("φ", f"Dirichlet({shares})", "no block has a head start"),
+        ]
+
+
+def keep_rows(rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataFrame:
+    """Every row is an outcome."""
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixed:
+    """A law's columns and priors."""
+
+    outcome: str
+    left: str
+    """The outcome in symbols."""
+    fixed: tuple[Fixed, ...]
+    kinds: tuple[Kind, ...] = ()
+    rest: Rest
+    variance: SharedVariance | None = None
+    scale: OutcomeScale = AS_GIVEN
+    """That of the outcomes."""
+    tabulate: Callable[[pd.DataFrame, pd.DataFrame | None], pd.DataFrame] = keep_rows
+    """Outcomes of rows, a row each, its name the index; of rows to predict, given the rows of the
+    fit."""
+    rowwise: bool = True
+    """Whether every row is an outcome; else those to predict are one for each combination of
+    levels."""
+    labels: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Quantities that are arrays: the kind whose levels their elements are of, or the names of
+    these."""
+    regress: Callable[[MixedDesign], Regressors | None] = lambda design: None
+    """What residuals are looked at against."""
+    engine: Callable[[MixedDesign], Gaussian | Sampled] = lambda design: design.gaussian
+    """The model of a design, where another than the Gaussian one draws it."""
+
+    def design_rows(self, rows: pd.DataFrame) -> MixedDesign:
+        """The model of these rows."""
+        return self.arrange(self.tabulate(rows, None), rows, None)
+
+    def arrange(
+        self, table: pd.DataFrame, rows: pd.DataFrame, fit: MixedDesign | None
+    ) -> MixedDesign:
+        """The model of outcomes; with a fit, which has other rows, in its units and after its
+        levels."""
+        units = (
+            fit.units
+            if fit
+            else {each.column: measure_unit(table, each) for each in self.fixed if each.column}
+        )
+        arranged = {
+            kind.block: kind.arrange(table, fit.effects[kind.block] if fit else None)
+            for kind in self.kinds
+            if fit is None or kind.block in fit.effects
+        }
+        effects = {name: each for name, each in arranged.items() if each is not None}
+        gaussian = self.assemble(table, units, effects)
+        labels = {
+            name: effects[each].names for name, each in self.labels.items() if each in effects
+        }
+        design = MixedDesign(
+            model=gaussian,
+            outcomes=tuple(table.index),
+            labels=labels
+            | {name: each for name, each in self.labels.items() if isinstance(each, tuple)},
+            by_row=self.rowwise,
+            scale=self.scale,
+            groups=tuple(dict.fromkeys(column for kind in self.kinds for column in kind.groups)),
+            covariates=tuple(
+                dict.fromkeys(
+                    [*self.covariates, *(x for kind in self.kinds for x in kind.covariates)]
+                )
+            ),
+            mixed=self,
+            gaussian=gaussian,
+            units=units,
+            effects=effects,
+            table=table,
+            fitted=fit.fitted if fit else rows,
+            before=fit.before + len(fit.table) if fit else 0,
+        )
+        return replace(design, model=self.engine(design), regressors=self.regress(design))
+
+    def assemble(
+        self,
+        table: pd.DataFrame,
+        units: Mapping[str, tuple[float, float]],
+        effects: Mapping[str, Effects],
+    ) -> Gaussian:
+        """The Gaussian model of outcomes with these effects."""
+        scales = {kind.block: kind.scale for kind in self.kinds}
+        prior = HalfNormals((*(scales[name] for name in effects), self.rest.scale))
+        freedom = (
+            read_numbers(table, self.rest.freedom)
+            if self.rest.freedom in table
+            else np.full(len(table), np.inf)
+        )
+        return Gaussian(
+            y=read_numbers(table, self.outcome),
+            X=np.column_stack([read_column(table, each, units) for each in self.fixed]),
+            sd=np.array([each.sd for each in self.fixed]),
+            blocks={name: each.columns for name, each in effects.items()},
+            prior=self.variance.share(len(effects) + 1) if self.variance else prior,
+            error=read_numbers(table, self.rest.error),
+            freedom=freedom if np.isfinite(freedom).any() else None,
+        )
+
+    def scale_priors(self, factor: float) -> Mixed:
+        """All prior scales times a factor."""
+        fixed = tuple(replace(each, sd=factor * each.sd) for each in self.fixed)
+        kinds = tuple(replace(each, scale=factor * each.scale) for each in self.kinds)
+        variance = (
+            replace(self.variance, scale=factor * self.variance.scale) if self.variance else None
+        )
+        rest = replace(self.rest, scale=factor * self.rest.scale)
+        return replace(self, fixed=fixed, kinds=kinds, rest=rest, variance=variance)
+
+    def drop_kinds(self, *blocks: str) -> Mixed:
+        """No effects of some kinds."""
+        return replace(self, kinds=tuple(each for each in self.kinds if each.block not in blocks))
+
+    def replace_kind(self, kind: Kind) -> Mixed:
+        """Another kind in the place of that of its name."""
+        return replace(
+            self, kinds=tuple(kind if each.block == kind.block else each for each in self.kinds)
+        )
+
+    def drop_errors(self) -> Mixed:
+        """Outcomes taken as exact."""
+        return replace(self, rest=replace(self.rest, error=""))
+
+    @property
+    def covariates(self) -> list[str]:
+        """Columns that have a coefficient."""
+        return [each.column for each in self.fixed if each.column]
+
+    @property
+    def equations(self) -> tuple[str, ...]:
+        """The sum of the outcome's parts, and what these are drawn from."""
+        coefficients = [f"{each.symbol} {each.term}".strip() for each in self.fixed]
+        parts = [*coefficients, *(each.effect for each in self.kinds), self.rest.effect]
+        total = f"{self.left} = {' + '.join(parts)}"
+        if self.variance:
+            return total, SHARED
+        spreads = [
+            f"{re.split('[ (]', each.effect)[0]} ~ N(0, {each.symbol}²)" for each in self.kinds
+        ]
+        error = f" + {self.rest.error_symbol}²" if self.rest.error else ""
+        return total, ",  ".join(
+            [*spreads, f"{self.rest.effect} ~ N(0, {self.rest.symbol}²{error})"]
+        )
+
+    @property
+    def priors(self) -> tuple[Prior, ...]:
+        """Of every coefficient and spread, as drawn, with its reason; those that are alike in one
+        line."""
+        lines = [(each.symbol, f"N(0, {each.sd:.3g}²)", each.why) for each in self.fixed]
+        if self.variance:
+            lines += self.variance.state_priors(len(self.kinds) + 1)
+        lines += [(each.symbol, each.prior, each.why) for each in self.kinds if each.symbol]
+        if not self.variance:
+            lines.append((self.rest.symbol, f"half-normal({self.rest.scale:.3g})", self.rest.why))
+        symbols: dict[tuple[str, str], list[str]] = {}
+        for symbol, text, why in lines:
+            symbols.setdefault((text, why), []).append(symbol)
+        return tuple((", ".join(alike), text, why) for (text, why), alike in symbols.items())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MixedDesign(Design):
+    """Outcomes laid out, with what rows to predict need of the fit."""
+
+    mixed: Mixed
+    gaussian: Gaussian
+    """The model, or what another engine's model is made of."""
+    units: Mapping[str, tuple[float, float]]
+    """Mean and standard deviation of every covariate; 0 and 1 where it is taken as it is."""
+    effects: Mapping[str, Effects]
+    """Every kind of effects by its name among the draws."""
+    table: pd.DataFrame
+    """A row an outcome."""
+    fitted: pd.DataFrame
+    """Rows of the fit."""
+    before: int
+    """Outcomes of the fit that these are new to."""
+
+    def of_new(self, rows: pd.DataFrame) -> MixedDesign:
+        """Other rows in the same units, levels that the fit has not seen last."""
+        if not self.mixed.rowwise:
+            rows = self.sort_combinations(rows)
+        return self.mixed.arrange(self.mixed.tabulate(rows, self.fitted), self.fitted, self)
+
+    def sort_combinations(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """The first row of every combination of levels, those of the fit first."""
+        names = {
+            column: self.effects[kind.block].names
+            for kind in self.mixed.kinds
+            for column in kind.groups
+        }
+        codes = [numbered(rows[column], levels)[1] for column, levels in names.items()]
+        return rows.iloc[np.lexsort(codes[::-1])].drop_duplicates(list(names))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MixtureDesign(Design):
+    """The same outcomes laid out by several declarations, one of which is right."""
+
+    designs: tuple[MixedDesign, ...]
+
+    @classmethod
+    def mix(cls, designs: Sequence[MixedDesign], model: Model, **more: Any) -> Self:
+        """Designs and the model that is made of them."""
+        first = {each.name: getattr(designs[0], each.name) for each in fields(Design)}
+        return cls(**{**first, "model": model, "designs": tuple(designs), **more})
+
+    def of_new(self, rows: pd.DataFrame) -> Self:
+        """Other rows by every declaration."""
+        designs = tuple(design.of_new(rows) for design in self.designs)
+        model = designs[0].model
+        if isinstance(self.model, Mixture):
+            model = replace(self.model, nodes=tuple(design.gaussian for design in designs))
+        return replace(self, designs=designs, model=model, outcomes=designs[0].outcomes)
+
+
+def look_along_line(design: MixedDesign) -> Regressors:
+    """Covariates of a line, the last first, and the groups of `LEVEL`."""
+    groups = design.effects[LEVEL].codes if LEVEL in design.effects else None
+    return Regressors(x=design.gaussian.X[:, :0:-1], groups=groups)
+
+
+def read_numbers(table: pd.DataFrame, column: str) -> Array:
+    """A column as numbers; zeros where the table has none."""
+    return table[column].to_numpy(dtype=np.float64) if column in table else np.zeros(len(table))
+
+
+def measure_unit(table: pd.DataFrame, fixed: Fixed) -> tuple[float, float]:
+    """Mean and standard deviation of a covariate; 0 and 1 of one that is taken as it is."""
+    if not fixed.standardised:
+        return 0.0, 1.0
+    x = read_numbers(table, fixed.column)
+    return float(x.mean()), float(x.std())
+
+
+def read_column(
+    table: pd.DataFrame, fixed: Fixed, units: Mapping[str, tuple[float, float]]
+) -> Array:
+    """What a coefficient multiplies: a covariate in its unit, or ones."""
+    if not fixed.column:
+        return np.ones(len(table))
+    mean, sd = units[fixed.column]
+    return (read_numbers(table, fixed.column) - mean) / sd
+
+
+class Declaration(Protocol):
+    """What a law is made from."""
+
+    @property
+    def equations(self) -> tuple[str, ...]: ...
+    @property
+    def priors(self) -> tuple[Prior, ...]: ...
+    def design_rows(self, rows: pd.DataFrame) -> Design: ...
+
+
+def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}) -> Law:
+    """A law as `state_law` makes it; alternatives are other prior scales too."""
+    wider = {name: mixed.scale_priors(factor) for name, factor in WIDER.items()}
+    return state_law(law, mixed, {**wider, **others})
+
+
+def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]) -> Law:
+    """A law with design, equations and priors of a declaration, before its own; others are its
+    alternatives."""
+    stated = {
+        name: replace(
+            law,
+            of=each.design_rows,
+            equations=(*each.equations, *law.equations),
+            priors=(*each.priors, *law.priors),
+        )
+        for name, each in {"": declared, **others}.items()
+    }
+    return replace(stated.pop(""), alternatives=stated)
+
+
+def name_draws(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+    """Coefficients and standard deviations that are quantities, by their names; that of what is
+    left first of these."""
+    mixed = design.mixed
+    scales = [*design.effects, ""]
+    names = {"": mixed.rest.quantity} | {kind.block: kind.quantity for kind in mixed.kinds}
+    drawn = {}
+    for k, each in enumerate(mixed.fixed):
+        unit = design.units[each.column][1] if each.unscaled else 1.0
+        drawn[each.quantity] = values["beta"][..., k] / unit
+    for block, name in names.items():
+        if block in scales:
+            drawn[name] = values["scale"][..., scales.index(block)]
+    return {name: each for name, each in drawn.items() if name}
