@@ -14,7 +14,7 @@ from thermostats.claims.noise import Random
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import (
     Contrast,
-    Kind,
+    Moved,
     NotLinearError,
     contrast_of,
     moments,
@@ -33,7 +33,7 @@ from thermostats.claims.planning.next_models import (
 )
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
-from thermostats.claims.planning.search import Budget, Pool, Search
+from thermostats.claims.planning.search import Budget, Pool, SetSearch
 from thermostats.claims.question import OneByOne, Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
 from thermostats.claims.rule import NEVER, Decide, V
@@ -99,9 +99,9 @@ def test_moments_of_a_world_are_those_of_its_draws(worlds: Worlds) -> None:
 def test_worlds_of_truth_values_have_no_moments_and_are_contrasts_of_shares() -> None:
     with pytest.raises(NotLinearError):
         moments(SHARE.at(), study())
-    assert contrast_of(question(SHARE), study()).kind is Kind.SHARE
+    assert contrast_of(question(SHARE), study()).kind is Moved.SHARE
     kinds = [contrast_of(question(worlds), study()).kind for worlds in (LINE, SHIFT, DESCENT)]
-    assert kinds == [Kind.MEAN, Kind.MEAN, Kind.SPREAD]
+    assert kinds == [Moved.MEAN, Moved.MEAN, Moved.SPREAD]
 
 
 def test_information_of_a_mean_is_that_of_least_squares() -> None:
@@ -150,7 +150,7 @@ def test_the_search_agrees_with_brute_force(seed: int, worlds: Worlds) -> None:
     every = chain.from_iterable(combinations(range(10), n) for n in range(1, 5))
     fitting = [frozenset(chosen) for chosen in every if of.fits(frozenset(chosen), budget)]
     best = max(map(of.information, fitting))
-    found = Search(of, budget).best_sets()
+    found = SetSearch(of, budget).best_sets()
     assert of.fits(found[0], budget) and len(set(found)) == len(found)
     assert of.information(found[0]) == pytest.approx(best, rel=2e-3)
 
@@ -159,11 +159,11 @@ def test_candidates_that_tell_something_only_together_are_found() -> None:
     effect = np.array([0.0, 1.0, 0.0, 0.0])
     group = np.array([0, 0, 1, 2])
     covariance = np.eye(4) + 100 * (group[:, None] == group[None, :])
-    contrast = Contrast(Kind.MEAN, effect, np.ones((4, 1)), covariance[None])
+    contrast = Contrast(Moved.MEAN, effect, np.ones((4, 1)), covariance[None])
     sizes = {str(place): 1.0 for place in range(4)}
     files = tuple(frozenset({str(place)}) for place in range(4))
     of = Pool(contrast, 0, files, sizes, (frozenset({0, 1}),))
-    assert frozenset({0, 1}) <= Search(of, Budget(2.0, 2)).best_sets()[0]
+    assert frozenset({0, 1}) <= SetSearch(of, Budget(2.0, 2)).best_sets()[0]
 
 
 def test_predictions_keep_the_rows_at_hand_and_follow_their_effect() -> None:

@@ -39,7 +39,7 @@ PER_MODEL = (0.0, 0.25, 1.0, 4.0)
 """Variances of levels of models, in that of the errors, where a model has several rows."""
 
 
-class Kind(StrEnum):
+class Moved(StrEnum):
     """What an effect moves."""
 
     MEAN = "mean"
@@ -126,7 +126,7 @@ def _outcome(world: World, rows: pd.DataFrame, random: Random) -> Array:
 class Contrast:
     """An effect θ in the outcomes of n rows: y ~ N(Fβ + xθ, Σ), or with Σ(θ)."""
 
-    kind: Kind
+    kind: Moved
     effect: Array
     """x of every row."""
     fixed: Array
@@ -171,7 +171,7 @@ def contrast_of(question: Question, rows: pd.DataFrame) -> Contrast:
     """The effect that a question asks for, in the worlds that its claim declares, on some rows."""
     trial = question.on_trial()[1]
     n = len(rows)
-    constant = Contrast(Kind.COUNT, np.ones(n), np.ones((n, 0)), np.eye(n)[None])
+    constant = Contrast(Moved.COUNT, np.ones(n), np.ones((n, 0)), np.eye(n)[None])
     worlds = trial.worlds
     if worlds is None or n == 0:
         return constant
@@ -192,7 +192,7 @@ def _linear(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
     effect = second - first
     scale = float(np.trace(null)) / len(rows) or 1.0
     if np.abs(effect).max() > TINY:
-        return _of_mean(Kind.MEAN, effect, known / scale + free)
+        return _of_mean(Moved.MEAN, effect, known / scale + free)
     return _of_spread(null / scale, claimed / scale, free)
 
 
@@ -213,10 +213,10 @@ def _of_spread(null: Array, claimed: Array, free: Array) -> Contrast:
     """A contrast of covariances, at the middle of both."""
     n = len(null)
     middle = (null + claimed) / 2 + free
-    return Contrast(Kind.SPREAD, np.zeros(n), np.ones((n, 1)), middle[None], claimed - null)
+    return Contrast(Moved.SPREAD, np.zeros(n), np.ones((n, 1)), middle[None], claimed - null)
 
 
-def _of_mean(kind: Kind, effect: Array, covariances: Array) -> Contrast:
+def _of_mean(kind: Moved, effect: Array, covariances: Array) -> Contrast:
     """A contrast of means; a level of all is taken out unless the effect is one itself."""
     level = np.ptp(effect) > TINY
     fixed = np.ones((len(effect), int(level)))
@@ -238,7 +238,7 @@ def _of_shares(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | No
     side = (claimed > middle).astype(np.float64) if two else np.ones(len(rows))
     same = rows["heritage"].to_numpy()[:, None] == rows["heritage"].to_numpy()[None, :]
     alike = (1 - ALIKE) * np.eye(len(rows)) + ALIKE * same
-    return _of_mean(Kind.SHARE, side, (alike + free)[None])
+    return _of_mean(Moved.SHARE, side, (alike + free)[None])
 
 
 def _free(rows: pd.DataFrame, within: str) -> Array:

@@ -31,7 +31,7 @@ from thermostats.claims.planning.candidates import (
 )
 from thermostats.claims.planning.contrast import contrast_of
 from thermostats.claims.planning.scoring import Looks, Verdicts, verdicts_on
-from thermostats.claims.planning.search import Budget, Chosen, Pool, Search
+from thermostats.claims.planning.search import Budget, Chosen, Pool, SetSearch
 from thermostats.claims.question import Question, plain
 from thermostats.claims.result import SUPPORTED, TooFew
 from thermostats.claims.run import claim_of, minutes_of
@@ -367,7 +367,7 @@ def _planned(
     gigabytes = facts["download_gb"].astype(float).to_dict()
     within = question.on_trial()[1].within
     choice = Pool(contrast, len(held), files, gigabytes, _groups(entering, within, gigabytes))
-    sets = Search(choice, empty.budget).best_sets(SETS)
+    sets = SetSearch(choice, empty.budget).best_sets(SETS)
     made = [
         _judged(question, here, tables, (at_hand, facts, choice, entering), chosen_, (empty, seed))
         for chosen_ in sets

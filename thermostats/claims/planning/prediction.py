@@ -20,7 +20,7 @@ from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.planning.contrast import (
     Array,
     Contrast,
-    Kind,
+    Moved,
     NotLinearError,
     moments,
     simulated_moments,
@@ -51,13 +51,13 @@ def predictive(
     new: which rows are to come. contrast: of these rows.
     """
     worlds = question.on_trial()[1].worlds
-    if worlds is None or contrast.kind is Kind.COUNT or new.all():
+    if worlds is None or contrast.kind is Moved.COUNT or new.all():
         return None
     (outcome,) = worlds.at().draw(rows, Random(np.random.default_rng(1)))
     measured = rows[outcome].to_numpy(np.float64)
-    draw: Shares | Normal | None
-    if contrast.kind is Kind.SHARE:
-        draw = Shares(outcome, measured, new, contrast.effect)
+    draw: DrawnShares | Normal | None
+    if contrast.kind is Moved.SHARE:
+        draw = DrawnShares(outcome, measured, new, contrast.effect)
     else:
         draw = _normal(outcome, measured, new, _hypotheses(question, rows, contrast))
     if draw is None:
@@ -66,7 +66,7 @@ def predictive(
 
 
 def _hypotheses(question: Question, rows: pd.DataFrame, contrast: Contrast) -> list[Hypothesis]:
-    if contrast.kind is Kind.MEAN:
+    if contrast.kind is Moved.MEAN:
         columns = np.column_stack([contrast.fixed, contrast.effect])
         return [Hypothesis(columns, covariance) for covariance in contrast.covariances]
     worlds = question.on_trial()[1].worlds
@@ -83,7 +83,7 @@ def _covariance(world: World, rows: pd.DataFrame) -> Array:
 
 
 @dataclass(frozen=True)
-class Shares:
+class DrawnShares:
     """Truth values of new rows, those of one side of a contrast alike in law."""
 
     outcome: str

@@ -58,7 +58,7 @@ class Pool:
         return self.contrast.part(np.array(places, dtype=np.int64)).precision() if places else 0.0
 
 
-class Search:
+class SetSearch:
     """The best choices that were met, each computed once."""
 
     def __init__(self, pool: Pool, budget: Budget) -> None:
