@@ -260,7 +260,7 @@ def test_a_list_of_ones_own_needs_names_and_shapes(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"candidates without shape.*me/one"):
         read_candidates(bad)
     twice = own_list(tmp_path / "twice.csv", *["me/one,Me,one,24,16,2048,1300000000"] * 2)
-    with pytest.raises(UsageError, match="stands twice"):
+    with pytest.raises(UsageError, match="listed twice"):
         read_candidates(twice)
     less = tmp_path / "less.csv"
     less.write_text("model_id\nme/one\n", encoding="utf-8")
@@ -319,7 +319,8 @@ def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
         claim: str, sizes: dict[str, float], decided: float, verdict: str = ""
     ) -> NextModels:
         models = tuple(NextModel(name, size, 1.0, "no", "") for name, size in sizes.items())
-        predicted = {SUPPORTED: decided, AGAINST: 0.0, OPEN: 1 - decided}
+        shares = {SUPPORTED: decided, AGAINST: 0.0, OPEN: 1 - decided}
+        predicted = {str(side): share for side, share in shares.items()}
         found = Verdicts({}, 0.0, predicted, decided, 0.0, 400)
         one = NextSet(models, 9, 0.1, (1.0, 0.9), found)
         return NextModels(

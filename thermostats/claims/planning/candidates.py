@@ -103,7 +103,7 @@ def _completed(own: pd.DataFrame, file: Path) -> pd.DataFrame:
     rows = _as_table(rows, TABLE)
     if (twice := rows["model_id"][rows["model_id"].duplicated()]).size:
         raise UsageError(
-            "a candidate stands twice", where=file, got=twice.iloc[0], allowed="one row a model"
+            "a candidate is listed twice", where=file, got=twice.iloc[0], allowed="one row a model"
         )
     return rows[rows["comparable"].astype(bool)].reset_index(drop=True)
 
