@@ -12,6 +12,7 @@ from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
     POOLED,
+    Case,
     Claim,
     Estimate,
     Evidence,
@@ -34,6 +35,8 @@ from thermostats.plots.general import slopes
 from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
 from thermostats.studies.delia2026.gains_of_claims import follows
 from thermostats.studies.delia2026.stated_facts import TWIN
+from thermostats.studies.nursery import steered
+from thermostats.tables.schemas import INTERVENED
 
 SEED = 11
 LEAST_CATEGORIES = 3
@@ -215,6 +218,19 @@ def sign_penultimate(evidence: Evidence) -> Result:
     """The same of pairs that are known by the gain of the block before the last."""
     rows = by_penultimate(evidence)
     return FLIPPED(rows).adding(table=rows, words={"rows": rows.to_dict("records")})
+
+
+@CLAIM.finding(
+    "steered",
+    primary=steered.CROSSED,
+    evidence=INTERVENED,
+    needs=steered.STEERED,
+    over=steered.GAINS,
+    group="recipe",
+)
+def crossed_on_purpose(evidence: Evidence, gain: Case) -> Result:
+    """Can tuning that aims at it move a gain across 1, and at what price?"""
+    return steered.count_crossed(steered.judge_steered(evidence), gain)
 
 
 @CLAIM.finding(

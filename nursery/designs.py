@@ -37,6 +37,8 @@ GPU_STEP = 0.017
 the third study's packs on an H100 in 288 s."""
 OF_RECIPES = ("recipes", "apart")
 """Parts of a design that are lists of recipes."""
+OF_LISTS = ("shares", "again")
+"""Parts of a design that are lists of anything else."""
 OF_CORPORA = "corpora"
 PROMPTS = ("nursery", OF_CORPORA)
 """Prompts that models in training are measured on: those of the nursery, or a set cut out of every
@@ -119,6 +121,8 @@ class Design:
     """Most models of a pack."""
     bases: int = 14
     """Models that are tuned, each in every kind, half of them dampening where there are so many."""
+    again: tuple[str, ...] = ()
+    """Recipes whose models are trained with a second seed at every shape, besides those drawn."""
 
     @property
     def shapes(self) -> list[Shape]:
@@ -146,7 +150,7 @@ class Design:
             for place, recipe in enumerate((*self.recipes, *self.apart)):
                 name = f"{recipe.name}-{shape.name}"
                 members.append(Member(name, recipe, self._seed(place, number, 0)))
-                if (place, number) in again:
+                if (place, number) in again or recipe.name in self.again:
                     members.append(
                         Member(
                             f"{name}-again", recipe, self._seed(place, number, 1), replicate_of=name
@@ -180,6 +184,14 @@ class Design:
             ),
         }
         check_limits(self, where, limits)
+        named = {recipe.name for recipe in (*self.recipes, *self.apart)}
+        if unknown := [name for name in self.again if name not in named]:
+            raise UsageError(
+                "no such recipe in the design",
+                where=f"again, in {where}",
+                got=str(unknown[0]),
+                allowed=", ".join(sorted(named)),
+            )
         names = [member.model for pack in self.packs() for member in pack.members]
         if len(set(names)) < len(names):
             raise UsageError(
@@ -273,8 +285,8 @@ def read(path: Path) -> Design:
         stated |= {
             key: tuple(_recipe(recipe) for recipe in stated.get(key, [])) for key in OF_RECIPES
         }
-        if isinstance(shares := stated.get("shares"), list):
-            stated["shares"] = tuple(shares)
+        lists = {key: tuple(stated[key]) for key in OF_LISTS if isinstance(stated.get(key), list)}
+        stated |= lists
         design = Design(**stated)
     except (OSError, ValueError, OverflowError, TypeError, AttributeError) as error:
         step = (
@@ -289,6 +301,8 @@ def read(path: Path) -> Design:
 def write(design: Design, path: Path) -> None:
     """Write a design file."""
     facts = asdict(design)
+    if not design.again:
+        del facts["again"]
     tables = [("[grid]", facts.pop("grid"))]
     tables += [(f"[[{name}]]", recipe) for name in OF_RECIPES for recipe in facts.pop(name)]
     lines = _toml(facts)

@@ -12,7 +12,7 @@ import json
 
 import pandas as pd
 
-from thermostats.studies.nursery import READ, SECOND, THIRD, shipped_table
+from thermostats.studies.nursery import FOURTH, READ, SECOND, THIRD, shipped_table
 from thermostats.tables.folders import shipped, write_atomically
 
 NUMBER = "number"
@@ -24,7 +24,7 @@ COLUMNS: dict[str, tuple[str, str]] = {
         TEXT,
         "name of the model: recipe, corpus where it has several, depth L, width d, heads h",
     ),
-    "recipe": (TEXT, "training recipe; in the third study with the corpus"),
+    "recipe": (TEXT, "training recipe; in the third and fourth study with the corpus"),
     "kind": (TEXT, "kind of tuning (corpus, optimiser, decay); empty: trained from initialisation"),
     "parent": (TEXT, "model and checkpoint that tuning began from; empty: from initialisation"),
     "replicate_of": (TEXT, "model that was trained again with another seed; empty: none"),
@@ -81,7 +81,8 @@ COLUMNS: dict[str, tuple[str, str]] = {
 """Type and meaning of every column."""
 MEANING = {
     "models": "one row per model: its recipe, shape and loss",
-    "gains": "one row per model, checkpoint and block, in the third study also per set of prompts",
+    "gains": "one row per model, checkpoint and block, in the third and fourth study also per set "
+    "of prompts",
     "prompts": "one row per model, set of prompts, prompt and position at the end of training",
     "read/gains": "one row per model, checkpoint and set of prompts: block L − 1",
     "read/spectra": "one row per model and block at the end of training",
@@ -133,11 +134,12 @@ def packed(rows: pd.DataFrame) -> bytes:
 
 
 def datapackage() -> bytes:
-    """The data package of both studies' tables."""
+    """The data package of the later studies' tables."""
     studies = {
         "second": SECOND,
         "third": THIRD | {f"read/{name}": columns for name, columns in READ.items()},
     }
+    studies["fourth"] = FOURTH
     resources = [
         {
             "name": f"{study}-{name.replace('/', '-')}",
@@ -157,11 +159,8 @@ def datapackage() -> bytes:
         for study, tables in studies.items()
         for name, columns in tables.items()
     ]
-    facts = {
-        "name": "nursery-later-studies",
-        "title": "The nursery's second and third study",
-        "resources": resources,
-    }
+    title = "The nursery's second, third and fourth study"
+    facts = {"name": "nursery-later-studies", "title": title, "resources": resources}
     return f"{json.dumps(facts, indent=1, ensure_ascii=False)}\n".encode()
 
 

@@ -49,6 +49,25 @@ def in_terminal(*arguments: str, **environment: str) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("asked", [("ls", "claims"), ("ls", "claims", "--json"), ("ls", "nothing")])
+def test_what_a_terminal_cannot_encode_is_replaced(encoding: str, asked: tuple[str, ...]) -> None:
+    """In JSON it is escaped, so that nothing is lost."""
+    done = subprocess.run(
+        [*COMMAND, *asked],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr and done.returncode == (2 if "nothing" in asked else 0)
+    whole = subprocess.run([*COMMAND, *asked], capture_output=True, check=False).stdout
+    if "--json" in asked:
+        assert json.loads(done.stdout.decode(encoding)) == json.loads(whole)
+    elif encoding != "cp1252":
+        wanted = whole.decode().encode(encoding, "replace")
+        assert done.stdout == wanted
+
+
 @pytest.mark.parametrize("what", ["a listing", "an analysis"])
 def test_a_reader_that_stops_gets_no_traceback(what: str, tmp_path: Path) -> None:
     asked = [*COMMAND, "ls", "columns"]

@@ -21,7 +21,7 @@ from thermostats.reporting import snapshot as citing
 from thermostats.reporting import state as posteriors
 from thermostats.reporting.report import report
 from thermostats.studies.delia2026.stated_facts import HUNT, PYTHIA
-from thermostats.tables import store
+from thermostats.tables import register, store
 from thermostats.tables.folders import writable_folder
 from thermostats.tables.join import join
 
@@ -43,6 +43,28 @@ def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyP
     assert found["extra measure"]["state"] == tools.MISSING
     assert "pip install" in (advice := found["extra measure"]["advice"]) and "[measure]" in advice
     assert f"{len(store.load('models', store.shipped('data')))} models" in found["tables"]["found"]
+
+
+def test_doctor_says_with_what_classes_and_fits_were_proven(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proven = register.list_versions()
+    assert set(proven) == {"transformers", "pymc", "arviz", "pandas"}
+    newest = {name: numbers[-1] for name, numbers in proven.items()}
+    monkeypatch.setattr(tools, "versions", lambda *names: {n: newest[n] for n in names})
+    name, state, found, advice = tools.make_versions_row()
+    assert (name, state, advice) == ("proven with", tools.OK, "")
+    assert all(f"{library} {', '.join(numbers)}" in found for library, numbers in proven.items())
+    for library in proven:
+        here = {**newest, library: "999.1"}
+        monkeypatch.setattr(
+            tools, "versions", lambda *names, here=here: {n: here[n] for n in names}
+        )
+        row = tools.make_versions_row()
+        assert row[1] == tools.UNPROVEN
+        assert row[3] == f"newer here, where nothing was tried: {library} 999.1"
+    assert register.find_newer({"pandas": "3.0.9", "pymc": "5.28.5rc1"}) == []
+    assert register.find_newer({"pandas": "3.10.0"}) == ["pandas 3.10.0"]
 
 
 def test_doctor_tells_of_a_damaged_store_and_of_one_to_come(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
     from thermostats.measurement.from_python import measure as measure
+    from thermostats.measurement.interventions import do as do
+    from thermostats.measurement.interventions import steer as steer
     from thermostats.measurement.proving import prove as prove
     from thermostats.modelling.fit import compare as compare
     from thermostats.modelling.fit import fit as fit
@@ -58,6 +60,7 @@ _HOME = {
     "citations": "thermostats.reporting.snapshot",
     "compare": "thermostats.modelling.fit",
     "contribute": "thermostats.tables.export",
+    "do": "thermostats.measurement.interventions",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
     "findings": "thermostats.reporting.snapshot",
@@ -92,6 +95,7 @@ _HOME = {
     "run_id": "thermostats.tables.runs",
     "spectral_angles": "thermostats.measurement.compare",
     "specification_curve": "thermostats.modelling.specification",
+    "steer": "thermostats.measurement.interventions",
     "trajectories": "thermostats.plots.posterior",
     "tree": "thermostats.tables.tree_of_models",
     "weight_distances": "thermostats.measurement.compare",

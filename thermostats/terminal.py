@@ -3,6 +3,7 @@ where asked for."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -10,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from thermostats.errors import ThermostatsError
 
@@ -22,8 +23,21 @@ column of it."""
 
 
 def print_json(value: object) -> None:
-    """Print a value as JSON."""
-    print(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+    """Print a value as JSON; characters that the output cannot hold are escaped."""
+    plain = not takes_any_character(sys.stdout)
+    print(json.dumps(value, indent=1, ensure_ascii=plain, allow_nan=False, default=str))
+
+
+def takes_any_character(stream: TextIO) -> bool:
+    """Whether a stream's encoding has every character."""
+    return (stream.encoding or "utf-8").replace("-", "").casefold().startswith("utf")
+
+
+def replace_what_is_lacking() -> None:
+    """Have standard output and standard error write ? for a character that their encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def print_rows(
@@ -132,6 +146,7 @@ def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
 def readable_in_part() -> Iterator[None]:
     """Let what reads the output stop early, as `head` does, or run out of space: exit code 1 and no
     traceback."""
+    replace_what_is_lacking()
     try:
         try:
             yield

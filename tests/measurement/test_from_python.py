@@ -219,11 +219,34 @@ def test_a_model_that_is_more_than_its_weights_is_refused_where_it_differs(
     assert len(measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains"))
     change(model)
     with pytest.raises(
-        UsageError, match=rf"computes something else than its weights do.*\({place}\)"
+        UsageError,
+        match=rf"computes something else than its weights do.*\({place}, of \d+ tokens\)",
     ):
         measure(model, tokenizer, tmp_path / "mine", prompts=TEXTS, what="gains")
     measure(model, tokenizer, tmp_path / "mine", what="weights")
     assert not store.load("weights", tmp_path / "mine").empty
+
+
+@pytest.mark.parametrize(("least", "most"), [(5, 99), (1, 2), (4, 4)])
+def test_a_change_that_acts_on_some_lengths_is_refused_where_they_are_measured(
+    least: int, most: int, folder: Path, tokenizer: Any, tmp_path: Path
+) -> None:
+    """As scaling beyond a length does; lengths are those of the run's own prompts."""
+    texts = {length: " ".join("ab"[i % 2] for i in range(length)) for length in (2, 3, 4, 6, 9)}
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    plain = model.transformer.h[1].mlp.forward
+
+    def changed(x: Any) -> Any:
+        return plain(x) * (0.5 if least <= x.shape[1] <= most else 1.0)
+
+    model.transformer.h[1].mlp.forward = changed
+    for ends in ((2, 3), (3, 9), (2, 9), (4, 6)):
+        prompts = [texts[length] for length in ends]
+        if any(least <= length <= most for length in ends):
+            with pytest.raises(UsageError, match="computes something else than its weights do"):
+                measure(model, tokenizer, prompts=prompts, what="gains")
+        else:
+            assert len(measure(model, tokenizer, prompts=prompts, what="gains"))
 
 
 def test_a_tokenizer_that_is_more_than_its_files_is_refused(

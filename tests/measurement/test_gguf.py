@@ -22,7 +22,13 @@ from safetensors.numpy import load_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement.execute import execute
-from thermostats.measurement.gguf_files import Converted, check_metadata, gguf_folder, record
+from thermostats.measurement.gguf_files import (
+    Converted,
+    check_metadata,
+    check_tokenizer,
+    gguf_folder,
+    record,
+)
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.spec import specs
 from thermostats.measurement.spectra import weights
@@ -318,6 +324,10 @@ CHANGE_NO_NUMBER = {
         "feed_forward_length",
         "expert_count",
         "ssm.inner_size",
+        "pooling_type",
+        "classifier.output_labels",
+        "dense_2_feat_in",
+        "dense_2_feat_out",
     ),
     *("expert_feed_forward_length", "expert_shared_feed_forward_length"),
     *("rope.scaling.finetuned", "decoder_start_token_id"),
@@ -434,3 +444,39 @@ def test_a_special_token_outside_the_vocabulary_ends_in_words(tmp_path: Path, ca
     stating = {"tokenizer.ggml.padding_token_id": 99}
     file = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=True)), stating=stating)
     assert "transformers cannot load the model from GGUF" in refused(file, cache)
+
+
+SPLITS = {
+    **dict.fromkeys(("llama-bpe", "tekken", "falcon3", "lfm2", "pixtral"), True),
+    **dict.fromkeys(("gpt-2", "qwen2", "smollm", "default"), False),
+}
+"""Splits of GPT-2's kind, and whether llama.cpp begins their texts with the first token where a
+file does not say it."""
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_first_token_that_a_file_does_not_state_is_that_of_llama_cpp(
+    split: str, begins: bool
+) -> None:
+    class Tokenizer:
+        bos_token_id = 1
+
+        def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
+            return {"input_ids": [1, 5] if begins and add_special_tokens else [5]}
+
+        def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+            return ["a"] * len(ids)
+
+    stated = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": split}
+    try:
+        check_tokenizer(stated, Tokenizer(), Path("m.gguf"))
+        refused = ""
+    except DataError as error:
+        refused = str(error)
+    assert ("add_bos_token" in refused) == (begins != SPLITS[split])
+    said = {**stated, "tokenizer.ggml.add_bos_token": begins}
+    try:
+        check_tokenizer(said, Tokenizer(), Path("m.gguf"))
+    except DataError as error:
+        assert "add_bos_token" not in str(error)

@@ -198,7 +198,10 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
         (LLAMA | {"num_hidden_layers": 10**9}, "num_hidden_layers is no number of its kind"),
         (LLAMA | {"num_hidden_layers": 3}, "lacks a tensor"),
         ([], "not an object"),
-        ({key: v for key, v in LLAMA.items() if key != "hidden_size"}, "does not state d_model"),
+        (
+            {key: v for key, v in LLAMA.items() if key != "hidden_size"},
+            "disagree on a matrix's shape",
+        ),
     ],
 )
 def test_configuration_and_weights_that_disagree(tmp_path, config, message):
@@ -247,11 +250,19 @@ def test_thirds_are_the_values_where_all_are_stacked():
     np.testing.assert_array_equal(published_thirds(entry, stored), stored[rows])
 
 
-@pytest.mark.parametrize("tied", [True, None])
-def test_tied_embeddings_are_one_matrix(tmp_path, tied):
+def test_a_head_that_is_not_there_is_missing_where_the_class_does_not_tie(tmp_path):
+    """As transformers has it, which would draw one at random."""
     tensors = llama(np.random.default_rng(6))
     del tensors["lm_head.weight"]
-    model(tmp_path, SILENT | ({} if tied is None else {"tie_word_embeddings": tied}), tensors)
+    model(tmp_path, SILENT, tensors)
+    with pytest.raises(DataError, match=r"lacks a tensor.*lm_head\.weight"):
+        spectra.weights(tmp_path)
+
+
+def test_tied_embeddings_are_one_matrix(tmp_path):
+    tensors = llama(np.random.default_rng(6))
+    del tensors["lm_head.weight"]
+    model(tmp_path, SILENT | {"tie_word_embeddings": True}, tensors)
     pair = spectra.weights(tmp_path).iloc[:2].set_index("matrix")
     measured = pair[["spectral_norm", "frobenius_norm", "stable_rank"]]
     assert measured.loc["embedding"].tolist() == measured.loc["unembedding"].tolist()

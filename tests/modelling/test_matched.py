@@ -258,7 +258,9 @@ def test_eleutherai_in_the_studys_files() -> None:
     ].first()
     gain = np.exp(np.log(files["penultimate_gain"]).groupby(files["model_id"]).mean())
     fit = fit_matched(facts.assign(gain=gain).reset_index(), "gain", focal="EleutherAI", seed=1)
-    result = ratio_of_cells(fit.rows["log_outcome"].to_numpy(), cells_of(fit.rows), level=0.95)
+    result = ratio_of_cells(
+        fit.rows["log of the outcome"].to_numpy(), cells_of(fit.rows), level=0.95
+    )
     assert (result.ratio, result.ratio_lower, result.ratio_upper) == pytest.approx(
         (0.843, 0.775, 0.916), abs=0.0006
     )

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -177,6 +178,22 @@ def test_a_configuration_that_cannot_be_predicted_is_refused(
 def test_facts_that_are_missing_or_wrong_are_named(facts: dict[str, float], what: str) -> None:
     with pytest.raises(UsageError, match=what):
         predict_gain(facts)
+
+
+@pytest.mark.parametrize("name", ["n_layers", "n_heads", "d_head"])
+@pytest.mark.parametrize("value", [True, 24.5, "24", None, float("nan")])
+def test_facts_are_whole_numbers(name: str, value: Any) -> None:
+    facts = {"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8, name: value}
+    with pytest.raises(UsageError, match=name):
+        predict_gain(facts)
+
+
+@pytest.mark.parametrize("name", ["lab", "family"])
+@pytest.mark.parametrize("value", [None, float("nan"), pd.NA, 3])
+def test_a_label_that_is_missing_is_asked_about(name: str, value: Any) -> None:
+    facts = {"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}
+    with pytest.raises(UsageError, match=f"no {name}.*leave it out"):
+        predict_gain(facts, **{name: value})
 
 
 def test_the_command_says_what_a_new_lab_comes_to(shipped: prediction.Prediction) -> None:

@@ -21,6 +21,12 @@ def texts(table: Table) -> list[str]:
     return [name for name in table if not pd.api.types.is_numeric_dtype(table[name])]
 
 
+INSIDE = (
+    *("error", "freedom", "log_gain", "outcome", "value", "lab", "holds", "holds_", "group"),
+    *("group_", "x", "_x", "_y", "sd", "mean", "cell", "log_outcome", "weight", "log_rho"),
+    *("within", "between", "centred", "order", "position", "of_mean", "ratio"),
+)
+"""What columns are called inside, now or once, or might be."""
 CLOTHES: dict[str, Callable[[Table], Table]] = {
     "categories": lambda t: t.astype(dict.fromkeys(texts(t), "category")),
     "categories that nothing is of": lambda t: t.assign(
@@ -41,6 +47,9 @@ CLOTHES: dict[str, Callable[[Table], Table]] = {
     ),
     "columns called as formulas and draws": lambda t: t.assign(
         C=1, Q="x", level=3, y=0, index=2, scale=1.0
+    ),
+    "columns called as those that laws compute": lambda t: t.assign(
+        **{name: 7.0 for name in INSIDE if name not in t}
     ),
     "columns in another order": lambda t: t[list(t)[::-1]],
 }

@@ -19,6 +19,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.export import CHECKS, FILE, Source, contribute, read_source
 from thermostats.tables.export import LICENCE_FILE as LICENCE
+from thermostats.tables.schemas import INTERVENED
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT.parent / "shared" / "external" / "standard-model-of-transformers"
@@ -96,6 +97,20 @@ def test_a_contribution_has_rows_provenance_licence_and_checks(mine: Path, tmp_p
     )
     with pytest.raises(UsageError, match="not empty"):
         contribute(tmp_path / "out", data=mine)
+
+
+def test_interventions_are_no_measurements_and_stay_out(mine: Path, tmp_path: Path) -> None:
+    changed = run(
+        source="my hooks", prompt_set="", prompt_sha="", measure_version=f"{INTERVENED} 1"
+    )
+    row = {"run_id": changed["run_id"], "intervention": "do W_V * 2", "operation": "do", "seed": 1}
+    row |= {"steps": 0, "n_train": 0, "n_held_out": 4, "n_tokens": 8}
+    thermostats.join([table("runs", changed), table("interventions", row)], data=mine)
+    stated(mine)
+    done = contribute(tmp_path / "contribution", data=mine)
+    assert "interventions" not in {each.table for each in done}
+    runs = pd.read_csv(next(path for path in (tmp_path / "contribution").rglob("runs.csv")))
+    assert len(runs) == 1
 
 
 def test_who_says_nothing_is_asked_and_the_same_command_goes_on(mine: Path, tmp_path: Path) -> None:

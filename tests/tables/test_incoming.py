@@ -4,14 +4,17 @@ named."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from conftest import layer, run, table
 from hypothesis import given
 from hypothesis import strategies as st
 
+import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, incoming, store
 from thermostats.tables.incoming import read
@@ -142,3 +145,51 @@ def test_parquet_is_counted_before_it_is_unpacked(
     monkeypatch.setattr(incoming, "ROWS", 50_000)
     with pytest.raises(DataError, match="4 rows of long texts"):
         read(tmp_path / "x.parquet")
+
+
+class Frame:
+    """What polars, DuckDB and others hand out: Arrow's stream, its length and its columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(schema)
+
+    def to_pandas(self) -> pd.DataFrame:
+        return self.table.to_pandas()
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.table.columns)
+
+
+class Pandas:
+    """A frame that can only be made one of pandas."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def to_pandas(self) -> pd.DataFrame:
+        return self.frame
+
+
+@pytest.mark.parametrize("kind", ["stream", "batch", "reader", "pandas", "list"])
+def test_tables_of_other_libraries_are_joined(kind: str, tmp_path: Path) -> None:
+    gains = [0.9 + k / 20 for k in range(1, 13)]
+    frame = pd.DataFrame({"layer": range(1, 13), "prompt_id": "a", "gain_block": gains})
+    frame = frame.assign(model_id="EleutherAI/pythia-160m", position="last", source="mine")
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    sources = {
+        "stream": Frame(table),
+        "batch": table.to_batches()[0],
+        "reader": table.to_reader(),
+        "pandas": Pandas(frame),
+        "list": [Frame(table)],
+    }
+    done = thermostats.join(sources[kind], table="layers", data=tmp_path / "mine")
+    assert done[-1].added == 12
+    held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
+    assert held["gain_block"].tolist() == pytest.approx(gains)

@@ -62,9 +62,9 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
         assert {each.table: each.added for each in done}["layers"] == 4
     one = LAYERS.drop(columns="prompt").assign(model="a-2")
     assert pasted(refusal(one, tmp_path / "mine"), one)[-1].added == 4
-    assert (
-        doubts_of(one) == "check which token's gains these are, whether they are means over prompts"
-    )
+    growth = "check whether growth is the gain of a block, n_l / n_(l-1)"
+    growth = f"{growth}, which token's gains these are"
+    assert doubts_of(one) == f"{growth}, whether they are means over prompts"
     several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
     for name in ("sentence", "Item no."):
         theirs = several.rename(columns={"prompt": name})
@@ -72,7 +72,10 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
             "ignore"
         ] == ["unit"]
     assert "which gain it is" in doubts_of(MODELS) and "unit of n_params" in doubts_of(MODELS)
-    assert doubts_of(LAYERS) == "check which token's gains these are"
+    assert doubts_of(LAYERS) == growth
+    assert doubts_of(LAYERS.rename(columns={"growth": "gain"})) == (
+        "check which token's gains these are"
+    )
 
 
 def test_a_column_in_per_cent_is_divided_and_asked_about(tmp_path: Path) -> None:

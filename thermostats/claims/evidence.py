@@ -17,14 +17,15 @@ import pandas as pd
 from thermostats.claims.study import named, studies
 from thermostats.formatting import listed, plural
 from thermostats.tables import export
-from thermostats.tables.choices import MEASURED, POOLED, PUBLISHED, SETS
+from thermostats.tables.choices import MEASURED, MEASUREMENTS, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import shipped
 from thermostats.tables.model_rows import own_models
 from thermostats.tables.reading import Selection
-from thermostats.tables.schemas import EXTERNAL, NURSERY
+from thermostats.tables.schemas import EXTERNAL, INTERVENED, NURSERY
 
 __all__ = [
     "EXTERNAL",
+    "INTERVENED",
     "MEASURED",
     "POOLED",
     "PUBLISHED",
@@ -41,10 +42,11 @@ ROWS: Mapping[str, frozenset[str]] = {
     "study": frozenset({PUBLISHED, NURSERY}),
     "study and measured": frozenset({PUBLISHED, NURSERY, MEASURED}),
     "study, external and measured": frozenset({PUBLISHED, NURSERY, MEASURED, EXTERNAL, POOLED}),
+    "study, external, measured and interventions": frozenset(SETS),
 }
 """What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that
 its findings and views may then have. A user's rows are measured ones."""
-VIEWS = tuple(name for name in SETS if name != PUBLISHED)
+VIEWS = tuple(name for name in MEASUREMENTS if name != PUBLISHED)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")
 """Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to

@@ -30,7 +30,7 @@ from thermostats.modelling.specification import (
     specification_curve,
 )
 from thermostats.next_steps import command
-from thermostats.tables.choices import DECODER
+from thermostats.tables.choices import DECODER, MEASUREMENTS
 from thermostats.tables.model_rows import SHALLOW, seed_noise
 from thermostats.tables.reading import of_last_revision
 from thermostats.tables.schemas import GAINS
@@ -58,7 +58,7 @@ class Test:
     p_kind: str = ""
     """What the p-values are; empty: one study has none but in its tables."""
     describe: Describe = add_nothing
-    """Adds to the numbers of one study what is said of it besides: counts, labels of tables,
+    """Adds to the numbers of one study what is added: counts, labels of tables,
     words."""
     finely: Mapping[str, Any] = field(default_factory=dict)
     """What one study is given next to rows and outcomes, such as more rearrangements than many
@@ -113,7 +113,7 @@ def first_cells(row: Mapping[str, Many]) -> dict[str, float]:
 @dataclass(frozen=True)
 class OneByOne:
     """A test whose one study is a function of its own: worlds put it to one simulated study after
-    the other, which is slow, or to the form for many where that is given beside it."""
+    the other, which is slow, or to the form for many where that is given too."""
 
     single: Callable[[pd.DataFrame], Result]
     """The numbers of one study; raises UsageError or TooFew where its rows do not carry the
@@ -252,7 +252,7 @@ class Views(AtLeast):
     including: tuple[str, ...] = ()
     """Labs that must be among them."""
     sets: tuple[str, ...] = ()
-    """Names of `SETS`; empty: all but the set that the finding asks first."""
+    """Names of `SETS`; empty: all sets of measurements but the one that the finding asks first."""
     reads: tuple[str, ...] = ()
     """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim
     measures."""
@@ -268,7 +268,9 @@ class Views(AtLeast):
                 got=f"views of {first}",
                 allowed=allowed,
             )
-        return replace(self, sets=self.sets or tuple(name for name in SETS if name != first))
+        return replace(
+            self, sets=self.sets or tuple(name for name in MEASUREMENTS if name != first)
+        )
 
     def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""

@@ -15,6 +15,7 @@ import typer
 
 from thermostats import __version__
 from thermostats.claims.study import named, studies
+from thermostats.cli.changing import app as changing
 from thermostats.cli.options import (
     Analyses,
     Data,
@@ -52,6 +53,7 @@ for registered in studies().values():
         app.add_typer(named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
 app.add_typer(planning)
+app.add_typer(changing)
 app.add_typer(proving)
 
 LISTS = {

@@ -288,15 +288,28 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
 def _evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
     from thermostats.tables import store  # noqa: PLC0415
-    from thermostats.tables.choices import DECODER  # noqa: PLC0415
+    from thermostats.tables.choices import DECODER, SETS, of_interventions  # noqa: PLC0415
     from thermostats.tables.features import features  # noqa: PLC0415
     from thermostats.tables.model_rows import counts  # noqa: PLC0415
+    from thermostats.tables.schemas import INTERVENED  # noqa: PLC0415
 
     rows_of_table = features(data)
     published = set(store.load("sources", data)["file"])
-    listed = counts(
-        rows_of_table[rows_of_table["modality"] == DECODER], store.load("runs", data), published
-    ).to_dict("records")
+    runs = store.load("runs", data)
+    models = store.load("models", data)
+    listed = counts(rows_of_table[rows_of_table["modality"] == DECODER], runs, published).to_dict(
+        "records"
+    )
+    changed = runs[of_interventions(runs)].merge(models, on=["model_id", "revision"])
+    kinds = {
+        "": changed,
+        "comparable_": changed[changed["norm_place"] != "post"],
+        "last_token_": changed,
+    }
+    row: dict[str, Any] = {"evidence": INTERVENED}
+    for kind, of in kinds.items():
+        row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
+    listed.append({**row, "what": SETS[INTERVENED]})
     return [{str(name): value for name, value in row.items()} for row in listed], [
         str(name) for name in listed[0]
     ]

@@ -173,7 +173,7 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
         counts = check(place := folders.begun_or_shipped(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
-        rows += make_proofs_row()
+        rows += [*make_proofs_row(), make_versions_row()]
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
     return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
@@ -192,6 +192,17 @@ def make_proofs_row() -> list[tuple[str, str, str, str]]:
         advice = "thermostats prove MODEL says whether a model of yours is read rightly"
         return [("proofs", UNPROVEN, f"transformers {number} is unproven", advice)]
     return [("proofs", OK, f"{proved} classes were proved under transformers {number}", "")]
+
+
+def make_versions_row() -> tuple[str, str, str, str]:
+    """With which versions classes and fits were proven, and what is newer here."""
+    from thermostats.tables.register import find_newer, list_versions  # noqa: PLC0415
+
+    proven = list_versions()
+    found = "; ".join(f"{name} {', '.join(numbers)}" for name, numbers in proven.items())
+    newer = find_newer(versions(*proven))
+    advice = f"newer here, where nothing was tried: {', '.join(newer)}" if newer else ""
+    return ("proven with", UNPROVEN if newer else OK, found, advice)
 
 
 LETTER = "u"

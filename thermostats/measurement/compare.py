@@ -20,8 +20,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
+from thermostats.measurement.gguf_files import gguf_folder
+from thermostats.measurement.gguf_parts import SUFFIX
 from thermostats.measurement.same_function import function_distance
 from thermostats.measurement.spectra import find_named, model_sha
 from thermostats.next_steps import command
@@ -93,8 +95,8 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     Raises UsageError for models of different blocks or shapes, DataError for folders that cannot be
     read.
     """
-    here = Path(first)
-    there = Path(second)
+    here = _folder(Path(first))
+    there = _folder(Path(second))
     shared, notes = shared_tensors([(str(here), here), (str(there), there)])
     rows = []
     square = 0.0
@@ -102,6 +104,7 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     for first_tensor, second_tensor in shared:
         name = first_tensor.name
         x, y = (decode(stored.raw()).astype(np.float64) for stored in (first_tensor, second_tensor))
+        _check_finite(name, x, y)
         change = y - x
         moved = float(np.square(change).sum())
         size = float(np.square(x).sum())
@@ -125,6 +128,17 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
         tuple(notes),
         *as_functions,
     )
+
+
+def _folder(model: Path) -> Path:
+    """The folder of a model; that of a GGUF file is made from it."""
+    return gguf_folder(model) if model.suffix == SUFFIX and model.is_file() else model
+
+
+def _check_finite(name: str, *tensors: Matrix) -> None:
+    """Raise DataError by a tensor's name where it holds no finite numbers."""
+    if not all(np.isfinite(tensor).all() for tensor in tensors):
+        raise DataError("a weight is no finite number", where=name, got="not a number, or infinite")
 
 
 def _as_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[str, ...]]:
@@ -274,6 +288,7 @@ def weight_distances(
     if form not in FORMS:
         raise UsageError("no such form", where="form", got=repr(form), allowed=" or ".join(FORMS))
     paths = [Path(folder) for folder in folders.values()]
+    paths = [_folder(path) for path in paths]
     if form == "function":
         return _distances_of_functions(list(folders), paths)
     shared, notes = shared_tensors(list(zip(map(str, folders), paths, strict=True)))

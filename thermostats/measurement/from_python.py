@@ -59,8 +59,8 @@ from thermostats.tables import store
 from thermostats.tables.folders import begun, begun_or_shipped, own_folder
 from thermostats.terminal import looked_at
 
-TOKENS = ((1, 2, 3),)
-"""Three tokens, so that attention has something to weigh."""
+TOKENS = (1, 2, 3)
+"""Three tokens, so that attention has something to weigh, where a run has no prompts."""
 Passed = dict[str, NDArray[np.float64]]
 """Name of a place → what left it."""
 
@@ -69,14 +69,15 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
     """Raise UsageError where a model in memory and its written weights, loaded again, give
     different numbers, or where its tokenizer reads a prompt as other tokens.
 
-    Compared are what each block leaves and the logits, of three tokens or a small image, at the
-    model's own precision.
+    Compared are what each block leaves and the logits, of the longest and the shortest prompt of
+    the run or a small image, at the model's own precision.
     """
     folder = planned.folder
     spec = planned.spec
     entry = lookup(read_config(folder.path, folder.reads))
     before = find_places(model, entry)
-    first = _pass(before)
+    prompts = _ends(tokenizer, planned) if entry.reads == "text" else [()]
+    first = [_pass(before, tokens) for tokens in prompts]
     options: dict[str, Any] = {
         "device_map": spec.device_map,
         "trust_remote_code": spec.trust_remote_code,
@@ -86,21 +87,32 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
     )
     if entry.reads == "text":
         _check_tokens(tokenizer, loaded.tokenizer, planned)
-    second = _pass(loaded.decoder)
     tolerance = TOLERANCES[before.dtype]
+    for tokens, passed in zip(prompts, first, strict=True):
+        _check_passed(passed, _pass(loaded.decoder, tokens), tolerance, len(tokens))
+
+
+def _check_passed(first: Passed, second: Passed, tolerance: float, tokens: int) -> None:
     for name, x in second.items():
         off = relative_difference([first[name]], x) if first[name].shape == x.shape else np.inf
         if off > tolerance:
             raise UsageError(
                 "the model in memory computes something else than its weights do once they are "
                 "loaded again",
-                where=name,
+                where=f"{name}, of {tokens} tokens" if tokens else name,
                 got=f"off by {off:.2g}",
                 allowed=f"at most {tolerance:g}",
                 next_step="undo what replaces its activation, forward method or attributes, or "
                 "write it into the "
                 "weights or the configuration: rows are those of the weights alone",
             )
+
+
+def _ends(tokenizer: Any, planned: MeasurementPlan) -> list[tuple[int, ...]]:
+    """Tokens of the shortest and of the longest prompt of a run."""
+    texts = [str(prompt.text) for prompt in planned.prompts.itertuples()]
+    read = sorted((tuple(tokenizer(text)["input_ids"]) for text in texts), key=len)
+    return list(dict.fromkeys([read[0], read[-1]])) if read and read[0] else [TOKENS]
 
 
 def _check_tokens(given: Any, loaded: Any, planned: MeasurementPlan) -> None:
@@ -129,7 +141,7 @@ def find_places(model: Any, entry: Architecture) -> Decoder:
         raise UsageError(what, got=f"{type(model).__name__}: {error}", next_step=step) from error
 
 
-def _pass(places: Decoder) -> Passed:
+def _pass(places: Decoder, tokens: Sequence[int]) -> Passed:
     left: Passed = {}
 
     def keep(x: Tensor) -> None:
@@ -137,7 +149,7 @@ def _pass(places: Decoder) -> Passed:
 
     inputs = example(places)
     if places.entry.reads == "text":
-        inputs = {"input_ids": torch.tensor(TOKENS, device=places.device)}
+        inputs = {"input_ids": torch.tensor([tokens], device=places.device)}
     module = places.model if places.entry.has_head else places.base
     with ExitStack() as stack, as_measured(places.model):
         for block in dict.fromkeys(places.blocks):
@@ -295,16 +307,22 @@ def measure(
                     next_step="leave it out; give name",
                 )
             plain = unwrap_model(model)
-            fields = {
-                "dtype": _dtype(plain),
-                **fields,
-                "name": options.get("name") or _called(plain),
-            }
-            spec_of("in memory", fields)  # refuses before anything is written
             _check_words(call, kinds)
-            specs = [spec_of(*_written(plain, tokenizer, place / "model", fields))]
-            return _rows(specs, data, wanted, (plain, tokenizer))
+            spec = in_memory_spec(plain, tokenizer, {"dtype": _dtype(plain), **fields}, place)
+            return _rows([spec], data, wanted, (plain, tokenizer))
         return _rows(specs, data, wanted)
+
+
+def in_memory_spec(model: Any, tokenizer: Any, fields: Mapping[str, Any], place: Path) -> RunSpec:
+    """The spec of a plain model in memory, whose weights as they are now are written to a folder in
+    `place`.
+
+    fields: of the spec. Raises UsageError for fields that cannot be, and a model that cannot be
+    saved.
+    """
+    named = {**fields, "name": fields.get("name") or _called(model)}
+    spec_of("in memory", named)  # refuses before anything is written
+    return spec_of(*_written(model, tokenizer, place / "model", named))
 
 
 def _rows(

@@ -35,9 +35,19 @@ HARMLESS = (
     *("vocab_size", "embedding_length", "feed_forward_length", "expert_count"),
     *("expert_feed_forward_length", "expert_shared_feed_forward_length", "ssm.inner_size"),
     *("context_length", "rope.scaling.finetuned", "decoder_start_token_id"),
+    *("pooling_type", "classifier.output_labels", "dense_2_feat_in", "dense_2_feat_out"),
 )
 """Keys of an architecture that need not be read: widths, which the shapes of the tensors state once
-more and are held against; how far a model was trained; how its output begins."""
+more and are held against; how far a model was trained; how its output begins; what follows the last
+block."""
+FIRST_TOKEN = {
+    *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
+    "tekken",
+}
+"""Splits whose texts llama.cpp begins with the first token where a file does not say it (`src/
+llama-vocab.cpp`); of all other splits of GPT-2's kind it does not."""
+BEGUN = {"llama": True, "bert": True, "gpt2": False, "t5": False, "rwkv": False}
+"""Kinds of tokenizers → whether llama.cpp puts the first token in front by default."""
 ROUNDED = 1e-6
 """Largest relative difference of a number that GGUF stores in 32 bits."""
 AHEAD = "nextn_predict_layers"
@@ -192,6 +202,16 @@ def same(value: Any, made: Any) -> bool:
     return bool(value == made)
 
 
+def _llama_cpp_default(key: str, stated: Mapping[str, Any], here: Any) -> Any:
+    """What llama.cpp takes a key of the tokenizer for that a file leaves out; `here` where it has
+    no default."""
+    kind = str(stated.get("tokenizer.ggml.model"))
+    if key.endswith("add_space_prefix"):
+        return True
+    begun = BEGUN.get(kind, here)
+    return True if kind == "gpt2" and stated.get("tokenizer.ggml.pre") in FIRST_TOKEN else begun
+
+
 def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> None:
     """Raise DataError where a tokenizer splits a text otherwise, or puts another token first, than
     its file says."""
@@ -208,7 +228,9 @@ def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> No
     if stated.get("tokenizer.ggml.model") == "llama":
         does["tokenizer.ggml.add_space_prefix"] = bool(words) and str(words[0]).startswith(SPACE)
     wrong = [
-        f"{key} = {stated[key]}" for key, here in does.items() if stated.get(key, here) != here
+        f"{key} = {stated[key]}" if key in stated else f"no {key}, which stands for {meant}"
+        for key, here in does.items()
+        if (meant := stated.get(key, _llama_cpp_default(key, stated, here))) != here
     ]
     if stated.get("tokenizer.ggml.model") == "gpt2" and split not in names:
         wrong.append(f"tokenizer.ggml.pre = {split}")

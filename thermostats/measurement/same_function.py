@@ -16,7 +16,7 @@ is that of its factors by QR, so that small ones are exact. numpy and scipy alon
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,9 @@ from thermostats.measurement.checkpoint import (
     query_to_kv_head,
     value_rows,
 )
-from thermostats.measurement.gauge import CAPS, ModelWeights, fold_norms, read_weights
-from thermostats.measurement.lookup import config_of
+from thermostats.measurement.gauge import CAPS, ModelWeights, read_weights
+from thermostats.measurement.lookup import HEADLESS, config_of
+from thermostats.measurement.model_class import Config
 from thermostats.measurement.model_row import POSITION_TABLES
 from thermostats.measurement.readings import subtracts_mean
 
@@ -56,25 +57,29 @@ DOWN = {"up_proj": "down_proj", "c_fc": "c_proj", "fc1": "fc2", "dense_h_to_4h":
 """Matrix into the neurons of a feed-forward layer → the one out of them."""
 POWERS = {"relu": 1, "relu2": 2}
 """Activations with f(cx) = c^p f(x) for c > 0."""
-NO_MATTER = (
-    *(
-        "tie_word_embeddings",
-        "dtype",
-        "torch_dtype",
-        "transformers_version",
-        "_name_or_path",
-        "architectures",
-    ),
-    *(
-        "use_cache",
-        "initializer_range",
-        "bos_token_id",
-        "eos_token_id",
-        "pad_token_id",
-        "_attn_implementation",
-    ),
+CAUSAL = ("is_causal", "use_bidirectional_attention", *CAPS)
+GATED = (
+    *("hidden_act", "rms_norm_eps", "rope_parameters", "head_dim", "num_attention_heads"),
+    *("num_key_value_heads", "sliding_window", "layer_types", "max_window_layers"),
+    *("use_sliding_window", "query_pre_attn_scalar", "attention_multiplier"),
 )
-"""Configuration keys that say nothing of the function."""
+NEOX = ("hidden_act", "layer_norm_eps", "rope_parameters", "use_parallel_residual", "rotary_pct")
+ACTING: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "arcee"), GATED),
+    "gemma": (*GATED, "hidden_activation"),
+    "gpt2": (
+        *("activation_function", "layer_norm_epsilon", "n_head", "scale_attn_weights"),
+        *("scale_attn_by_inverse_layer_idx", "n_inner"),
+    ),
+    **dict.fromkeys(("gpt_neox", "gpt_neox_sequential"), NEOX),
+    "opt": (
+        *("activation_function", "do_layer_norm_before", "_remove_final_layer_norm"),
+        *("num_attention_heads", "layer_norm_elementwise_affine", "enable_bias"),
+    ),
+}
+"""Entry → keys of its class's configuration that act in a forward pass, besides shapes."""
+BY_LENGTH = ("dynamic", "longrope", "yarn")
+"""Kinds of rotary scaling in which the longest text that a model is for acts."""
 MOST = 1_000_000_000
 """Numbers of a model that is read whole, in float64."""
 LEFT = 1e-9
@@ -146,38 +151,43 @@ def function_distance(
         each if isinstance(each, ModelWeights) else read_weights(each) for each in (first, second)
     ]
     _check(*pair)
-    here, there = (form(weights) for weights in pair)
+    for weights in pair:
+        _check_finite(weights)
+    headless = [bool(weights.config.get(HEADLESS)) for weights in pair]
+    here, there = (form(weights, head=not any(headless)) for weights in pair)
     there = turned(there, _rotation(here, there))
-    rows = [(0, part, _relative(x, y)) for part, x, y in _ends(here, there)]
+    rows = [(0, part, _relative(x, y) if x.size else np.nan) for part, x, y in _ends(here, there)]
     for layer, (a, b) in enumerate(zip(here.blocks, there.blocks, strict=True), 1):
         rows += [(layer, part, distance) for part, distance in _of_block(a, b, here)]
     parts = pd.DataFrame(rows, columns=["layer", "part", "distance"])
-    notes = tuple(dict.fromkeys([*pair[0].notes, *pair[1].notes, *_other_switches(*pair)]))
+    without = "there is no head in both: what both have is compared" if any(headless) else ""
+    switches = _other_switches(*pair)
+    said = [*pair[0].notes, *pair[1].notes, *filter(None, [without]), *switches]
+    notes = tuple(dict.fromkeys(said))
     return FunctionDistance(float(np.sqrt(np.square(parts["distance"]).mean())), parts, notes)
 
 
-def form(weights: ModelWeights) -> Form:
-    """The canonical form of one model; the stream is not yet turned onto another one's."""
+def form(weights: ModelWeights, *, head: bool = True) -> Form:
+    """The canonical form of one model, without its `head` where that is not asked for; the stream
+    is not yet turned onto another one's."""
     entry = weights.entry
-    folded = fold_norms(weights)
     centred = subtracts_mean(entry, weights.config)
-    embedding = _rows(folded.tensors[folded.name(entry.embedding)], centred=centred)
-    name = next((n for n in folded.tensors if n.split(".")[-2] in POSITION_TABLES), "")
+    embedding = _rows(weights.tensors[weights.name(entry.embedding)], centred=centred)
+    name = next((n for n in weights.tensors if n.split(".")[-2] in POSITION_TABLES), "")
     positions = (
-        _rows(folded.tensors[name], centred=centred) if name else np.zeros((0, embedding.shape[1]))
+        _rows(weights.tensors[name], centred=centred) if name else np.zeros((0, embedding.shape[1]))
     )
     if name:  # a vector may stand in either
         mean = embedding.mean(axis=0)
         embedding = embedding - mean
         positions = positions + mean
     size = float(np.linalg.norm(embedding))
-    blocks = tuple(_block(folded, layer, size, centred=centred) for layer in weights.layers)
+    blocks = tuple(_block(weights, layer, size, centred=centred) for layer in weights.layers)
     rope = config_of(weights.config).get("rope_parameters") or {}
     d_head = geometry(entry, weights.config).d_head
     rotary = int(d_head * float(rope.get("partial_rotary_factor") or 1.0)) if rope else 0
-    return Form(
-        weights, embedding / size, positions / size, _head(folded, centred=centred), blocks, rotary
-    )
+    rows = _head(weights, centred=centred) if head else np.zeros((0, embedding.shape[1] + 1))
+    return Form(weights, embedding / size, positions / size, rows, blocks, rotary)
 
 
 def turned(of: Form, R: Array) -> Form:
@@ -246,11 +256,28 @@ def _other_switches(first: ModelWeights, second: ModelWeights) -> list[str]:
     """Configuration values in which the models differ: with them one and the same weights are two
     functions."""
     a, b = (config_of(each.config) for each in (first, second))
-    apart = sorted(key for key in (a.keys() & b.keys()) - set(NO_MATTER) if a[key] != b[key])
+    acting = [*ACTING[first.entry.name], *CAUSAL]
+    if {_kind_of_rotation(a), _kind_of_rotation(b)} & set(BY_LENGTH):
+        acting.append("max_position_embeddings")
+    apart = sorted(key for key in acting if a.get(key) != b.get(key))
     return [
         f"the configurations differ in {', '.join(apart)}: not the same function, whatever the "
         f"distance"
     ] * bool(apart)
+
+
+def _kind_of_rotation(config: Config) -> str:
+    """The kind of scaling of rotary positions; empty where there is none."""
+    rope = config.get("rope_parameters")
+    return str(rope.get("rope_type", "")) if isinstance(rope, Mapping) else ""
+
+
+def _check_finite(weights: ModelWeights) -> None:
+    """Raise UsageError by the name of a tensor that holds no finite numbers."""
+    for name, tensor in weights.tensors.items():
+        if not np.isfinite(tensor).all():
+            what = "a weight is no finite number, so there is no canonical form"
+            raise UsageError(what, where=name, got=name)
 
 
 def _rows(matrix: Array, *, centred: bool) -> Array:
@@ -259,41 +286,42 @@ def _rows(matrix: Array, *, centred: bool) -> Array:
 
 
 def _reader(
-    folded: ModelWeights, name: str, norm: str, layer: int | None, *, centred: bool
+    weights: ModelWeights, name: str, norm: str, layer: int | None, *, centred: bool
 ) -> Array:
-    """A matrix that reads the stream (outputs × d) and its bias as a last column, the norm's folded
-    in."""
+    """A matrix that reads the stream (outputs × d) and its bias as a last column, the norm's γ and
+    β folded in; γ may be 0."""
     stored = name.removesuffix(".weight")
-    matrix = folded.scaled_inputs(name, 1.0)
+    matrix = weights.scaled_inputs(name, 1.0)
     of_head = layer is None
-    matrix = matrix.T if folded.entry.transposed and not of_head else matrix
-    bias = folded.tensors.get(f"{stored}.bias", np.zeros(len(matrix)))
-    bias = bias + matrix @ folded.norm(norm, layer)[1]
-    return np.concatenate([_rows(matrix, centred=centred), bias[:, None]], axis=1)
+    matrix = matrix.T if weights.entry.transposed and not of_head else matrix
+    gamma, beta = weights.norm(norm, layer)
+    bias = weights.tensors.get(f"{stored}.bias", np.zeros(len(matrix)))
+    bias = bias + matrix @ beta
+    return np.concatenate([_rows(matrix * gamma, centred=centred), bias[:, None]], axis=1)
 
 
-def _head(folded: ModelWeights, *, centred: bool) -> Array:
-    entry = folded.entry
-    name = folded.name(entry.unembedding[0]) or entry.tensor_names(entry.unembedding[0])[0]
-    head = _reader(folded, name, entry.final_norm, None, centred=centred)
-    capped = any(config_of(folded.config).get(key) for key in CAPS)
+def _head(weights: ModelWeights, *, centred: bool) -> Array:
+    entry = weights.entry
+    name = weights.name(entry.unembedding[0]) or entry.tensor_names(entry.unembedding[0])[0]
+    head = _reader(weights, name, entry.final_norm, None, centred=centred)
+    capped = any(config_of(weights.config).get(key) for key in CAPS)
     return head if capped else head - head.mean(axis=0)
 
 
-def _block(folded: ModelWeights, layer: int, size: float, *, centred: bool) -> Block:
-    entry, g = folded.entry, geometry(folded.entry, folded.config)
-    q, k, v = _projections(folded, layer, centred=centred)
-    output = folded.name(entry.output, layer)
-    w_o = folded.tensors[output].T if entry.transposed else folded.tensors[output]
+def _block(weights: ModelWeights, layer: int, size: float, *, centred: bool) -> Block:
+    entry, g = weights.entry, geometry(weights.entry, weights.config)
+    q, k, v = _projections(weights, layer, centred=centred)
+    output = weights.name(entry.output, layer)
+    w_o = weights.tensors[output].T if entry.transposed else weights.tensors[output]
     o = w_o.reshape(len(w_o), g.n_heads, g.d_head).transpose(1, 0, 2) / size
     o = o - o.mean(axis=1, keepdims=True) if centred else o
-    of_query = query_to_kv_head(entry, folded.config)
-    bias = folded.tensors.get(f"{output.removesuffix('.weight')}.bias", np.zeros(len(w_o))) / size
+    of_query = query_to_kv_head(entry, weights.config)
+    bias = weights.tensors.get(f"{output.removesuffix('.weight')}.bias", np.zeros(len(w_o))) / size
     written = np.einsum("hdr,hr->d", o, v[of_query][..., -1]) + _rows(bias, centred=centred)
-    gate, up, down, mlp_bias = _neurons(folded, layer, centred=centred)
-    norms = [folded.name(f"{entry.attention}.{each}_norm", layer) for each in "qk"]
+    gate, up, down, mlp_bias = _neurons(weights, layer, centred=centred)
+    norms = [weights.name(f"{entry.attention}.{each}_norm", layer) for each in "qk"]
     scales = (
-        np.stack([folded.tensors[n] + entry.unit_offset for n in norms])
+        np.stack([weights.tensors[n] + entry.unit_offset for n in norms])
         if all(norms)
         else np.zeros((2, 0))
     )
@@ -301,17 +329,17 @@ def _block(folded: ModelWeights, layer: int, size: float, *, centred: bool) -> B
     return Block(q=q, k=k, v=v[..., :-1], o=o, written=written, scales=scales, **mlp)
 
 
-def _projections(folded: ModelWeights, layer: int, *, centred: bool) -> tuple[Array, Array, Array]:
+def _projections(weights: ModelWeights, layer: int, *, centred: bool) -> tuple[Array, Array, Array]:
     """Queries (H), keys and values (K) × d_h × (d + 1)."""
-    entry, g = folded.entry, geometry(folded.entry, folded.config)
-    value = folded.name(entry.value, layer)
+    entry, g = weights.entry, geometry(weights.entry, weights.config)
+    value = weights.name(entry.value, layer)
     if entry.layout == "separate":
         names = [value.replace("v_proj", f"{each}_proj") for each in "qkv"]
         parts = [
-            _reader(folded, name, entry.attention_norm, layer, centred=centred) for name in names
+            _reader(weights, name, entry.attention_norm, layer, centred=centred) for name in names
         ]
     else:
-        fused = _reader(folded, value, entry.attention_norm, layer, centred=centred)
+        fused = _reader(weights, value, entry.attention_norm, layer, centred=centred)
         rows = np.arange(len(fused))
         if entry.layout == "stacked":
             parts = np.split(fused, [g.n_heads * g.d_head, (g.n_heads + g.n_kv_heads) * g.d_head])
@@ -319,32 +347,32 @@ def _projections(folded: ModelWeights, layer: int, *, centred: bool) -> tuple[Ar
             groups = rows.reshape(g.n_kv_heads, -1, g.d_head)
             parts = [
                 fused[each.ravel()]
-                for each in (groups[:, :-2], groups[:, -2], value_rows(entry, folded.config))
+                for each in (groups[:, :-2], groups[:, -2], value_rows(entry, weights.config))
             ]
     q, k, v = (part.reshape(-1, g.d_head, part.shape[-1]) for part in parts)
     return q, k, v
 
 
 def _neurons(
-    folded: ModelWeights, layer: int, *, centred: bool
+    weights: ModelWeights, layer: int, *, centred: bool
 ) -> tuple[Array, Array, Array, Array]:
     """Gate and up (n × (d + 1)), down (n × d) and the bias of a feed-forward layer; |up| = 1 where
     it may."""
-    entry = folded.entry
-    start = folded.start(layer)
+    entry = weights.entry
+    start = weights.start(layer)
     place = f"{entry.mlp}." if entry.name != "opt" else ""
-    into = next(name for name in DOWN if f"{start}{place}{name}.weight" in folded.tensors)
+    into = next(name for name in DOWN if f"{start}{place}{name}.weight" in weights.tensors)
     gate_name = f"{start}{place}gate_proj.weight"
     norm = entry.mlp_norm
-    up = _reader(folded, f"{start}{place}{into}.weight", norm, layer, centred=centred)
+    up = _reader(weights, f"{start}{place}{into}.weight", norm, layer, centred=centred)
     gate = np.zeros((len(up), 0))
-    if gate_name in folded.tensors:
-        gate = _reader(folded, gate_name, norm, layer, centred=centred)
+    if gate_name in weights.tensors:
+        gate = _reader(weights, gate_name, norm, layer, centred=centred)
     out = f"{start}{place}{DOWN[into]}"
-    stored = folded.tensors[f"{out}.weight"]
+    stored = weights.tensors[f"{out}.weight"]
     down = _rows(stored if entry.transposed else stored.T, centred=centred)
-    bias = _rows(folded.tensors.get(f"{out}.bias", np.zeros(down.shape[1])), centred=centred)
-    config = config_of(folded.config)
+    bias = _rows(weights.tensors.get(f"{out}.bias", np.zeros(down.shape[1])), centred=centred)
+    config = config_of(weights.config)
     power = POWERS.get(str(config.get("hidden_act") or config.get("activation_function")))
     if gate.shape[1] == 0 and power is None:
         return gate, up, down, bias

@@ -152,6 +152,8 @@ class Setting:
 
     kind: type
     words: str
+    least: float = 1
+    """Of a number, the smallest that there is."""
 
 
 SETTINGS = {
@@ -172,7 +174,7 @@ SETTINGS = {
     "gpus": Setting(int, "GPUs of Ray that one model may be spread over"),
     "gpu_memory": Setting(float, "of one GPU of the cluster, in GB; without it, CPUs are used"),
     "retries": Setting(
-        int, f"how often what fails for external reasons is tried again; by default {RETRIES}"
+        int, f"how often what fails for external reasons is tried again; by default {RETRIES}", 0
     ),
     "disk_budget": Setting(
         float, "disk space for downloaded models, in GB; measured ones are deleted"
@@ -184,32 +186,34 @@ SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code", "ol
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def parsed(texts: Sequence[str]) -> dict[str, Any]:
+def parsed(texts: Sequence[str], choices: Mapping[str, Setting] = SETTINGS) -> dict[str, Any]:
     """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the
-    setting."""
+    setting.
+
+    choices: the settings that there are.
+    """
     settings: dict[str, Any] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if name not in SETTINGS:
-            raise unknown("no such setting", name, SETTINGS, where="--set")
-        settings[name] = _value(name, value.strip())
+        if name not in choices:
+            raise unknown("no such setting", name, choices, where="--set")
+        settings[name] = _value(name, value.strip(), choices[name])
     return settings
 
 
-def _value(name: str, text: str) -> Any:
-    kind = SETTINGS[name].kind
+def _value(name: str, text: str, setting: Setting) -> Any:
+    kind = setting.kind
     try:
         value = FLAGS[text.lower()] if kind is bool else kind(text)
-        if text and (kind in (bool, str) or value >= (name != "retries")):
+        if text and (kind in (bool, str) or value >= setting.least):
             return value
     except (KeyError, ValueError):
         pass
-    allowed = {
-        bool: "yes or no",
-        str: "text",
-        int: "a whole number from 1",
-        float: "a number from 1",
-    }[kind]
+    numbers = {
+        int: f"a whole number from {setting.least:g}",
+        float: f"a number from {setting.least:g}",
+    }
+    allowed = {bool: "yes or no", str: "text", **numbers}[kind]
     raise UsageError(
         "no such value of a setting", where="--set", got=f"{name}={text}", allowed=allowed
     )

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from logging import ERROR
 from pathlib import Path
 from typing import Any
 
@@ -282,8 +283,39 @@ def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], 
 
 
 def read_config(folder: Path, reads: str = "text") -> Config:
-    """config.json of a model's folder; of several stacks the one that reads ``text`` or ``image``;
-    with `HEADLESS` of a decoder without its head.
+    """The configuration of a model's folder as transformers reads it, defaults of its class and
+    old spellings filled in; of several stacks the one that reads ``text`` or ``image``; with
+    `HEADLESS` of a decoder without its head.
+
+    No code of the folder runs. A class that transformers does not know has what is stated alone.
+    Raises DataError where config.json is missing or damaged.
+    """
+    config = stack_of(_filled(stated_config(folder)), reads)
+    return {**config, HEADLESS: True} if _lacks_head(config, folder) else config
+
+
+def _filled(config: Config) -> Config:
+    """A configuration with everything that its class in transformers says of it."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
+    from transformers.utils import logging  # noqa: PLC0415
+
+    model_type = config.get("model_type")
+    if not isinstance(model_type, str) or model_type not in CONFIG_MAPPING:
+        return config
+    level = logging.get_verbosity()
+    logging.set_verbosity(ERROR)
+    try:
+        read = CONFIG_MAPPING[model_type].from_dict(json.loads(json.dumps(config)))
+        normal = json.loads(json.dumps(read.to_dict(), default=str))
+    except Exception:
+        return config  # what is wrong with it is said by what reads it
+    finally:
+        logging.set_verbosity(level)
+    return {**config, **normal}
+
+
+def stated_config(folder: Path) -> Config:
+    """What config.json of a model's folder states, without defaults.
 
     Raises DataError where it is missing or damaged.
     """
@@ -301,8 +333,7 @@ def read_config(folder: Path, reads: str = "text") -> Config:
         ) from error
     if not isinstance(config, dict):
         raise DataError("configuration is not an object", where=path, got=type(config).__name__)
-    config = stack_of(config, reads)
-    return {**config, HEADLESS: True} if _lacks_head(config, folder) else config
+    return config
 
 
 def _lacks_head(config: Config, folder: Path) -> bool:
@@ -611,7 +642,7 @@ def model_sha(folder: Path) -> str:
         f"{path.name} {file_sha(path)}"
         for path in sorted(weight_files(folder), key=lambda path: path.name)
     ]
-    stated = json.dumps(_computing(read_config(folder, "")), sort_keys=True, ensure_ascii=True)
+    stated = json.dumps(_computing(stated_config(folder)), sort_keys=True, ensure_ascii=True)
     return hashlib.sha256("\n".join([*files, stated]).encode()).hexdigest()
 
 

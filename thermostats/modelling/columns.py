@@ -538,7 +538,7 @@ def frame_of(table: Any) -> pd.DataFrame:
     """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; UsageError for
     what is no table."""
     if isinstance(table, pd.DataFrame):
-        return table
+        return table.copy()
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
@@ -551,6 +551,21 @@ def frame_of(table: Any) -> pd.DataFrame:
     ):
         return pd.DataFrame([table])
     return pd.DataFrame(table)
+
+
+COMPUTED = ("log_gain", "error", "freedom")
+"""Columns that laws of gains compute for the rows that they are fitted to."""
+
+
+def drop_computed(new: pd.DataFrame) -> pd.DataFrame:
+    """Rows to predict without columns that are called as what a law computes: they are the user's
+    own, of something else."""
+    return new.drop(columns=list(COMPUTED), errors="ignore")
+
+
+def free_name(name: str, taken: Iterable[object]) -> str:
+    """A name for a column that is computed, with a word in front where the user's has it."""
+    return f"fitted_{name}" if name in set(map(str, taken)) else name
 
 
 def needing(*names: str) -> Callable[[pd.DataFrame], pd.DataFrame]:

@@ -20,6 +20,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
     Columns,
     columns_of,
+    drop_computed,
     gain_columns,
     is_constant,
     labels,
@@ -226,7 +227,7 @@ def _fitted(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fit:
 def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its
     rows."""
-    rows = columns.of_new(new)
+    rows = columns.of_new(drop_computed(new))
     rho = numbers(rows["rho"], "rho", least=1, positive=True)
     x = pd.Series(np.log(rho), index=rows.index)
     labs = rows["heritage"]

@@ -98,8 +98,8 @@ def latex(fit: Fit, digits: int) -> str:
     ]
     sources = ", ".join(fit.sources) or "none named"
     lines_of_table = [
-        f"% {headline(fit)}",
-        f"% intervals are equal-tailed; sources: {sources}",
+        f"% {_put_on_one_line(headline(fit))}",
+        f"% intervals are equal-tailed; sources: {_put_on_one_line(sources)}",
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
         rf"Quantity & Mean & SD & Median & {round(100 * fit.level, 1):g}\% interval \\",
@@ -133,7 +133,12 @@ def _escaped(text: str) -> str:
         ">": "$>$",
     }
     plain |= {sign: f"\\{sign}" for sign in "&%$#_{}"}
-    return "".join(plain.get(sign, sign) for sign in text)
+    return "".join(plain.get(sign, sign) for sign in _put_on_one_line(text))
+
+
+def _put_on_one_line(text: str) -> str:
+    """Text without ends of lines, which would end a comment of LaTeX or a row."""
+    return " ".join(text.split())
 
 
 def updates(fit: Fit) -> pd.DataFrame:

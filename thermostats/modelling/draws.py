@@ -104,6 +104,10 @@ class Draws:
     """log p(y), of the exact engine alone."""
     seconds: float = math.nan
 
+    def __post_init__(self) -> None:
+        """Keep the arrays so that nobody who gets them can write into them."""
+        object.__setattr__(self, "values", read_only(self.values))
+
     @property
     def exact(self) -> bool:
         """Whether the draws are independent, without chains."""
@@ -420,6 +424,14 @@ def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     return np.asarray(
         statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool
     )
+
+
+def read_only(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The same arrays by name, through which nothing can be written."""
+    views = {name: np.asarray(array).view() for name, array in arrays.items()}
+    for view in views.values():
+        view.flags.writeable = False
+    return views
 
 
 class NamedDraws(dict[str, Any]):

@@ -35,6 +35,7 @@ from thermostats.modelling.draws import (
     Statements,
     convergence,
     element_names,
+    read_only,
     summary,
     to_arviz,
     truth_of,
@@ -129,7 +130,8 @@ class Fit:
     @cached_property
     def quantities(self) -> dict[str, Array]:
         """What is reported, and what statements may read: draws by name, chain × draw × …"""
-        return NamedDraws(self.law.quantities(self.draws.values, self.design))
+        quantities = self.law.quantities(self.draws.values, self.design)
+        return NamedDraws(read_only(quantities))
 
     @property
     def reported(self) -> dict[str, Array]:
@@ -293,9 +295,10 @@ class Fit:
         """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median,
         _lower, _upper.
 
-        new: a table, records, or one row as a dict. scale: "log" (of a law that has it; "log10" of
-        others) for columns log_<outcome>_mean, …. Of gains `P(<outcome> < 1)`, too. A lab never
-        seen is drawn anew: `new` names levels that the fit has not seen, and `outside` numbers
+        new: a table, whose index the predictions have, records, or one row as a dict. scale: "log"
+        (of a law that has it; "log10" of others) for columns log_<outcome>_mean, …. Of gains
+        `P(<outcome> < 1)`, too. A lab never seen is drawn anew: `new` names levels that the fit has
+        not seen, and `outside` numbers
         beyond those of its rows. Where the law's outcomes are not rows, such as counts of groups,
         `outcome` names them. level: of the equal-tailed intervals, by default the fit's; it is in
         `attrs`.
@@ -304,12 +307,14 @@ class Fit:
         not finite, and for a scale that the law does not have.
         """
         new = frame_of(new)
+        index = new.index
+        new = new.reset_index(drop=True)
         level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
         design, rows, drawn = self._predicted(new)
         table = table_of(drawn, design.scale, scale, self.estimand, level)
         if design.by_row:
             far = beyond(rows, self.rows, design.groups, design.covariates)
-            table = pd.concat([new.reset_index(drop=True), table, far], axis=1)
+            table = pd.concat([new, table, far], axis=1).set_axis(index)
         else:
             table.insert(0, "outcome", list(design.outcomes))
         table.attrs = {"level": level, "kind": "equal-tailed"}
@@ -371,7 +376,7 @@ class Fit:
         if name not in self._tables:
             with at_level(self.level):
                 self._tables[name] = self.law.tables[name](self)
-        return self._tables[name]
+        return self._tables[name].copy()
 
     @cached_property
     def _tables(self) -> dict[str, pd.DataFrame]:
@@ -445,21 +450,10 @@ class Fit:
         }
         labels = {n: list(v) for n, v in self.design.labels.items() if n in varied}
         dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
-        names = self._names()
+        names = _names_of_outcomes(self)
         return to_arviz(
             groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)}
         )
-
-    def _names(self) -> Sequence[Any]:
-        """Of the outcomes: models where each has one, else as the law names them."""
-        names = self.design.outcomes or tuple(range(self.model.observed.size))
-        if (
-            names == tuple(self.rows.index)
-            and "model_id" in self.rows
-            and self.rows["model_id"].is_unique
-        ):
-            return tuple(self.rows["model_id"].astype(str))
-        return names
 
     def save(self, path: str | Path) -> Path:
         """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.
@@ -483,6 +477,15 @@ class Fit:
         """For pickle and other processes: laws hold functions, which pickle alone cannot write."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return _unpickled, (type(self), cloudpickle.dumps(values))
+
+
+def _names_of_outcomes(fit: Fit) -> Sequence[Any]:
+    """Models where each has one outcome, else as the law names them."""
+    names = fit.design.outcomes or tuple(range(fit.model.observed.size))
+    rows = fit.rows
+    if names == tuple(rows.index) and "model_id" in rows and rows["model_id"].is_unique:
+        return tuple(rows["model_id"].astype(str))
+    return names
 
 
 def _unpickled(kind: type[Fit], written: bytes) -> Fit:
@@ -647,6 +650,22 @@ def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
     return of_models(first, second, data=data)
 
 
+def _orders(fits: Sequence[Fit]) -> list[NDArray[np.intp]]:
+    """Places of every fit's outcomes in the order of the first fit's, where all are of the same
+    models; else as they are."""
+    names = [pd.Index(_names_of_outcomes(fit)) for fit in fits]
+    first = names[0]
+    if any(not each.is_unique or set(each) != set(first) for each in names):
+        return [np.arange(len(each)) for each in names]
+    return [np.asarray(each.get_indexer(first)) for each in names]
+
+
+def _put_in_order(left: LeftOut, order: NDArray[np.intp]) -> LeftOut:
+    """What each outcome alone was predicted with, named by its place in the first fit."""
+    density = {str(place): left.log_density[str(own)] for place, own in enumerate(order)}
+    return replace(left, log_density=density)
+
+
 def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """The table of `compare`; UsageError for fewer than two fits, or fits of other outcomes."""
     if strange := [name for name, fit in fits.items() if not isinstance(fit, Fit)]:
@@ -656,12 +675,18 @@ def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
         raise UsageError(
             "nothing to compare", got=f"{len(fits)} fit", allowed="two or more", next_step=LINE
         )
-    observed = [fit.model.observed for fit in fits.values()]
+    orders = _orders(list(fits.values()))
+    observed = [fit.model.observed[o] for fit, o in zip(fits.values(), orders, strict=True)]
     if any(y.shape != observed[0].shape or not np.allclose(y, observed[0]) for y in observed[1:]):
         sizes = ", ".join(
             f"{name}: {y.size} outcomes" for name, y in zip(fits, observed, strict=True)
         )
         raise UsageError("only fits of the same outcomes can be compared", got=sizes)
+    if any((order != orders[0]).any() for order in orders):
+        each = zip(fits.items(), orders, strict=True)
+        return compared(
+            {str(name): _put_in_order(f.left_out_alone, order) for (name, f), order in each}
+        )
     alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
     return compared(
         {str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()}

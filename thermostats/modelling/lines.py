@@ -27,6 +27,7 @@ from thermostats.modelling.columns import (
     Columns,
     errors_not_read,
     errors_of_logs,
+    free_name,
     labels,
     numbers,
     prior_scale,
@@ -51,7 +52,7 @@ from thermostats.modelling.mixed_model import (
     look_along_line,
     name_draws,
 )
-from thermostats.next_steps import Code, again
+from thermostats.next_steps import LEFT_OUT, Code, again
 from thermostats.plots.general import legend_above, mark
 
 LAB = "heritage"
@@ -133,7 +134,17 @@ def fit_line(
         )
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = of_table if formula else {"outcome": outcome, "covariates": [*named], **of_table}
-    names = Columns(call="fit_line", named={**columns, "levels": list(levels)})
+    levels = list(dict.fromkeys(levels))
+    if group in levels:
+        once = [name for name in levels if name != group]
+        raise UsageError(
+            "a column is named as group and among levels",
+            where=group,
+            got="two levels of one column",
+            allowed="each column once",
+            next_step=again(levels=once or LEFT_OUT),
+        )
+    names = Columns(call="fit_line", named={**columns, "levels": levels})
     names = replace(names, computed=formula.rows) if formula else names
     units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
     rows = units.rows
@@ -368,7 +379,9 @@ def _rows(fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     design = fit.designed(MixedDesign)
     columns = dict.fromkeys(["model_id", "heritage", *design.mixed.covariates])
-    return fit.rows[list(columns)].assign(outcome=design.gaussian.y, error=design.gaussian.error)
+    table = fit.rows[list(columns)]
+    values = {"outcome": design.gaussian.y, "error": design.gaussian.error}
+    return table.assign(**{free_name(name, table): value for name, value in values.items()})
 
 
 def _figure(fit: Fit, axes: Axes) -> Axes:
@@ -381,7 +394,9 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
     slopes = {name: float(np.median(fit.quantities[slope_on(name)])) for name in others}
     part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())
-    points(axes, rows.assign(_x=x, _y=rows["outcome"] - part), "_x", "_y")
+    gaussian = fit.designed(MixedDesign).gaussian
+    shown = {"x": x, "y": gaussian.y - part, "error": gaussian.error}
+    points(axes, rows[["heritage"]].assign(**shown), "x", "y")
     grid = np.linspace(x.min(), x.max(), 50)
     slope = fit.quantities[slope_on(last)].reshape(-1, 1) if last else 0.0
     band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())

@@ -142,10 +142,12 @@ class Cells:
         return np.asarray(weights[np.isfinite(weights).all(axis=1)])
 
     def by_cell(self) -> Array:
-        """Weights of the units in the log ratio of geometric means of every cell, one a row."""
+        """Weights of the units in the log ratio of geometric means of every cell that holds both
+        sides, one a row."""
         inside = self.cell == np.unique(self.cell)[:, None]
-        up = inside & self.side
-        down = inside & ~self.side
+        both = (inside & self.side).any(axis=1) & (inside & ~self.side).any(axis=1)
+        up = inside[both] & self.side
+        down = inside[both] & ~self.side
         return np.asarray(
             up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
         )
@@ -284,7 +286,7 @@ CELL, FAMILY, FOCAL, LOG = (
     "cell of equal shape",
     "family of models",
     "of the focal lab",
-    "log_outcome",
+    "log of the outcome",
 )
 """Columns that the rows get."""
 BELOW = "ratio < 1"
@@ -326,7 +328,8 @@ def fit_matched(
     above 0, labels or shapes that are missing, a focal lab that is absent, a family of the focal
     lab and another, fewer than two cells.
     """
-    columns = tuple(listed(shape, "shape") or ())
+    columns = tuple(dict.fromkeys(listed(shape, "shape") or ()))
+    focal = label(focal)
     of_table: dict[str, Any] = {"se": se} if isinstance(se, str) else {}
     family = None if family == "family" and family not in table else family
     roles = Columns(

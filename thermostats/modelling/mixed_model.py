@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from thermostats.modelling.columns import COMPUTED, drop_computed
 from thermostats.modelling.draws import Array
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
 from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
@@ -144,7 +145,7 @@ class Levels(Kind):
 @dataclass(frozen=True, kw_only=True)
 class Rest:
     """What is left, with a half-normal prior of its standard deviation, and what is known of errors
-    beside it."""
+    too."""
 
     scale: float = 0.0
     """0: it has a share of the whole variance."""
@@ -371,6 +372,8 @@ class MixedDesign(Design):
 
     def of_new(self, rows: pd.DataFrame) -> MixedDesign:
         """Other rows in the same units, levels that the fit has not seen last."""
+        if self.mixed.rest.error in COMPUTED:
+            rows = drop_computed(rows)
         if not self.mixed.rowwise:
             rows = self.sort_combinations(rows)
         return self.mixed.arrange(self.mixed.tabulate(rows, self.fitted), self.fitted, self)

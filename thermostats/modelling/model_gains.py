@@ -17,6 +17,7 @@ import pandas as pd
 
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
+    COMPUTED,
     at_position,
     columns_of,
     comparable_only,
@@ -29,6 +30,7 @@ from thermostats.modelling.columns import (
     units_once,
 )
 from thermostats.modelling.importance import moderated
+from thermostats.next_steps import Code, again, written
 from thermostats.tables import store
 from thermostats.tables.features import LAST, by_prompt, features
 from thermostats.tables.model_rows import one_row_a_model
@@ -85,6 +87,7 @@ def model_gains(
     to other rows of their model.
     """
     columns_of(table, "model_id", *names, *quantities, outcome)
+    _names_apart([*names, *quantities])
     if preference is not None:
         table = preference.of_sources(table, outcome)
     rows, warnings = with_gains(table, outcome)
@@ -112,6 +115,18 @@ def model_gains(
         sources=tuple(sorted(set(_column(rows, "source", "").dropna()) - {""})),
         warnings=tuple(warnings),
     )
+
+
+def _names_apart(columns: Sequence[str]) -> None:
+    """UsageError where a fact of a model is called as a column that is computed."""
+    if taken := [name for name in columns if name in (*COMPUTED, "sd", "n_prompts", OF_MEAN)]:
+        step = again(Code(f"df.rename(columns={{{written(taken[0])}: NAME}})"))
+        raise UsageError(
+            "a fit of gains computes a column of this name itself",
+            where=taken[0],
+            allowed="another name",
+            next_step=step or "rename it",
+        )
 
 
 def known_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:

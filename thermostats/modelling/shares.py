@@ -27,6 +27,8 @@ MU_SD = 1.5
 TAU_SCALE = 1.0
 ALIKE = 1e-6
 """Prior scale of τ where groups are alike."""
+GROUP, HOLDS = "group of the unit", "whether it holds"
+"""Columns that a share has, whatever the user's are called."""
 FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 
@@ -73,8 +75,8 @@ def fit_share(
     if rows.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
     names = labels(rows[group], group) if group else np.full(len(rows), "all")
-    rows = rows.assign(group_=names, holds_=rows[holds].astype(bool))
-    grouped = rows["group_"].nunique() >= 2
+    rows = rows.assign(**{GROUP: names, HOLDS: rows[holds].astype(bool)})
+    grouped = rows[GROUP].nunique() >= 2
     others = {name: _law(grouped, against, factor) for name, factor in WIDER.items()}
     if grouped:
         others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(
@@ -142,7 +144,8 @@ def _unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
 
 def _grouped(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with their groups; what holds of them is not asked of rows to predict."""
-    return rows.assign(group_=rows[group].astype(str) if group in rows else "all", holds_=False)
+    groups = rows[group].astype(str) if group in rows else "all"
+    return rows.assign(**{GROUP: groups, HOLDS: False})
 
 
 def share(data: Mapping[str, Any]) -> None:
@@ -180,7 +183,7 @@ def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
         priors=priors,
         tables={"groups": _groups},
         figures={"fit": _figure},
-        units=("group_",) if grouped else (),
+        units=(GROUP,) if grouped else (),
     )
 
 
@@ -206,7 +209,7 @@ def _after(
     grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...]
 ) -> ShareDesign:
     """Counts by group; these groups come first."""
-    counts = rows.groupby("group_")["holds_"].agg(["sum", "size"])
+    counts = rows.groupby(GROUP)[HOLDS].agg(["sum", "size"])
     names = [*before, *(name for name in counts.index if name not in before)]
     n = counts["size"].to_numpy(dtype=np.int64)
     data = {
@@ -252,8 +255,8 @@ def _statistics(design: ShareDesign) -> dict[str, Statistic]:
 
 
 def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
-    sizes = rows.groupby("group_").size()
-    held = int(rows["holds_"].sum())
+    sizes = rows.groupby(GROUP).size()
+    held = int(rows[HOLDS].sum())
     units = len(rows)
     words = {
         f"one {group}: units count as independent": bool(group) and len(sizes) == 1,
@@ -269,7 +272,7 @@ def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
 
 def _groups(fit: Fit) -> pd.DataFrame:
     """Units and how many it holds for, by group."""
-    counts = fit.rows.groupby("group_")["holds_"].agg(holds="sum", units="size")
+    counts = fit.rows.groupby(GROUP)[HOLDS].agg(holds="sum", units="size")
     return counts.rename_axis("group").reset_index()
 
 

@@ -64,7 +64,7 @@ def table_of_means(fit: Fit) -> pd.DataFrame:
 
 def outcome_rows(outcome: str, fit: Fit) -> pd.DataFrame:
     """The outcomes by model."""
-    return fit.rows.assign(outcome=fit.rows[outcome])[["model_id", "outcome"]]
+    return pd.DataFrame({"model_id": fit.rows["model_id"], "outcome": fit.rows[outcome]})
 
 
 def figure_of_means(fit: Fit, axes: Axes) -> Axes:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thermostats.errors import UsageError, unknown
-from thermostats.tables.schemas import EXTERNAL, NURSERY, TABLES
+from thermostats.tables.schemas import EXTERNAL, INTERVENED, NURSERY, TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,14 +64,18 @@ SETS = {
     POOLED: "published, external and measured together, all measurements of a model in one "
     "estimate",
     NURSERY: "the controlled study",
+    INTERVENED: "trained models that something was done to, and what it cost",
 }
 """Sets of evidence and what is in each."""
+MEASUREMENTS = tuple(name for name in SETS if name != INTERVENED)
+"""Those of models as they are: a question about one of them may be put to all others."""
 CALLED = {
     PUBLISHED: "the study’s own files",
     EXTERNAL: "others’ measurements",
     MEASURED: "models measured here or joined",
     POOLED: "all evidence",
     NURSERY: "the controlled study",
+    INTERVENED: "interventions on trained models",
 }
 """The same sets in as few words as a table has room for."""
 DECODER = "decoder"
@@ -99,6 +103,11 @@ def origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
     return source.mask(source.isin(published), PUBLISHED)
 
 
+def of_interventions(runs: pd.DataFrame) -> pd.Series[bool]:
+    """Runs that changed a model rather than measured it as it is."""
+    return runs["measure_version"].str.startswith(INTERVENED)
+
+
 def in_set(
     name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame
 ) -> pd.Series[bool]:
@@ -106,16 +115,26 @@ def in_set(
     controlled study's.
 
     published: sources that are files of a study. runs: all runs, which say which sources are other
-    people's.
+    people's, and which changed a model: rows of these are of one set alone, and so are models
+    of which there are no others.
     """
     source = rows["source"]
+    acted = of_interventions(runs)
+    if "run_id" in rows:
+        changed = rows["run_id"].isin(runs.loc[acted, "run_id"])
+        here = ~changed
+    else:
+        changed = rows["model_id"].isin(runs.loc[acted, "model_id"])
+        here = ~changed | rows["model_id"].isin(runs.loc[~acted, "model_id"])
+    if name == INTERVENED:
+        return changed
     if name == NURSERY:
-        return source == NURSERY
-    here = source != NURSERY
+        return here & (source == NURSERY)
+    here &= source != NURSERY
     if name == POOLED or "run_id" not in rows:
         return here
     theirs = source.isin(published)
     others = source.isin(runs.loc[runs["measure_version"] == EXTERNAL, "source"])
     if name in (PUBLISHED, EXTERNAL):
-        return theirs if name == PUBLISHED else others
+        return here & (theirs if name == PUBLISHED else others)
     return here & ~theirs & ~others

@@ -23,7 +23,7 @@ import thermostats
 from thermostats.errors import DataError, UsageError, listed, reason, unknown
 from thermostats.next_steps import command
 from thermostats.tables import folders, schemas, store
-from thermostats.tables.choices import check_export
+from thermostats.tables.choices import check_export, of_interventions
 from thermostats.tables.column_map import when_joined
 from thermostats.tables.features import FEATURES, MEANING
 from thermostats.tables.folders import (
@@ -567,8 +567,10 @@ def _tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
 
 
 def _runs(folder: Path, source: Source) -> pd.DataFrame:
-    """Runs of the source as external ones; `was`: their ids among the user's rows."""
+    """Runs of the source as external ones, those that changed a model left out; `was`: their ids
+    before."""
     runs = _own("runs", folder)
+    runs = runs[~of_interventions(runs)]
     held = sorted(set(runs["source"]))
     chosen = runs[runs["source"] == (source.name if source.name in held else OURS)]
     if chosen.empty:

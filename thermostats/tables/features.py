@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import unknown
 from thermostats.tables import store
+from thermostats.tables.choices import of_interventions
 from thermostats.tables.runs import superseded
 from thermostats.tables.schemas import (
     FLAG,
@@ -123,8 +124,9 @@ def combine(
 
     A source that measured a model on several prompt sets or in several precisions has a row for
     each (`prompt_set`, `dtype`, `attention`); runs are never averaged. A run that was measured
-    again by a later version is left out. A weights-only run has a row of its own only where its
-    model and source have no other; its norms stand in all rows of that model and source.
+    again by a later version is left out, and so is one that changed its model. A weights-only run
+    has a row of its own only where its model and source have no other; its norms stand in all rows
+    of that model and source.
 
     Gains, all at one token `position`; what a source states as a summary is at the last token. For
     each gain g of `GAINS` and `READ_GAINS` there are four columns: `g`, arithmetic mean over
@@ -149,6 +151,7 @@ def combine(
     store.check_reference(runs, "runs", "model_id", models, "models")
     for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
         store.check_reference(frame, name, "run_id", runs, "runs")
+    runs = runs[~of_interventions(runs)]
     if (old := superseded(runs)).any():
         runs = runs[~old]
         layers, summaries, transitions, weights = (

@@ -141,7 +141,7 @@ is."""
 BOUNDS = "nuisances.csv"
 """Table of how far nuisances may go; rules of claims are made of it, before any row is read."""
 PROVENANCE = "source.toml"
-"""File beside the tables of a source that says where they come from."""
+"""File next to the tables of a source that says where they come from."""
 SCHEMA = 1
 """Number of the form of the tables: it rises when a column is renamed or comes to mean something
 else, or when one is added of which `ADDED` (schemas.py) cannot say what it was in files without

@@ -17,7 +17,8 @@ import pandas as pd
 from thermostats.errors import DataError
 from thermostats.tables.remedies import Remedy, changed
 from thermostats.tables.runs import prompt_sha
-from thermostats.tables.schemas import FLOAT, OF_RUNS, OURS, absent, dtypes, key
+from thermostats.tables.schemas import FLOAT, OURS, absent, dtypes, key
+from thermostats.tables.schemas import MEASURES as OF_MODELS
 from thermostats.tables.validation import rows_of
 
 Tables = Mapping[str, pd.DataFrame]
@@ -36,7 +37,7 @@ EMPTY = {
 MODEL = ["model_id", "revision"]
 LOOK = [*MODEL, "dtype", "source", "prompt_set", "prompt_sha"]
 GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]
-MEASURES = [schema.name for schema in OF_RUNS]
+MEASURES = [schema.name for schema in OF_MODELS]
 
 
 def check_identities(tables: Tables) -> None:

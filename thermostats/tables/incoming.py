@@ -149,6 +149,18 @@ def _read_by_pandas(path: Path, separator: str) -> str:
     return f"pd.read_csv({written(str(path))}, sep={written(separator)}{decimal})"
 
 
+def read_arrow(source: Any) -> Any:
+    """A table of another library, such as polars, or a batch of Arrow, as an Arrow table; all else
+    as it is."""
+    if isinstance(source, (str, Path, pd.DataFrame, pa.Table, Mapping)):
+        return source
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return pa.table(source)
+    if hasattr(source, "to_pandas"):
+        return pa.Table.from_pandas(source.to_pandas(), preserve_index=False)
+    return source
+
+
 def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFrame:
     """Rows of what is no file."""
     where = type(source).__name__

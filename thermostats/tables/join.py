@@ -42,7 +42,7 @@ from thermostats.tables.folders import (
     write_all,
 )
 from thermostats.tables.identities import MEASURES, check_identities, check_models
-from thermostats.tables.incoming import Source, read
+from thermostats.tables.incoming import Source, read, read_arrow
 from thermostats.tables.mapping import (
     doubts_of,
     filled,
@@ -252,8 +252,9 @@ def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFram
 
 def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
     """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
+    inputs = read_arrow(inputs)
     single = isinstance(inputs, (*KINDS, Mapping)) or not isinstance(inputs, Iterable)
-    sources = [inputs] if single else list(cast(Iterable[Source], inputs))
+    sources = [inputs] if single else list(map(read_arrow, cast(Iterable[Source], inputs)))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
         got = repr(wrong[0])[:60]
         allowed = "paths of files, DataFrames, Arrow tables, or dicts of columns"

@@ -34,11 +34,11 @@ from thermostats.tables.column_map import (
     may_be_left_out,
     settled,
 )
-from thermostats.tables.labels import fitting
+from thermostats.tables.labels import fitting, spelling
 from thermostats.tables.remedies import Remedy
 from thermostats.tables.runs import MEASURED, prompt_sha, run_id
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
-from thermostats.tables.validation import WORDS, as_text, is_missing, numbers_of
+from thermostats.tables.validation import NUMBER, WORDS, as_text, is_missing, numbers_of
 
 MILLION = 10**6
 OF_ONE_TOKEN = ("last", "cls")
@@ -346,6 +346,66 @@ PLAIN_GAINS = ("gain", "gains", "growth", "ratio")
 """What a gain is called where it is not said which."""
 PER_CENT = {"percent", "percentage", "pct"}
 """Words in the name of a column that is in per cent."""
+BESIDE_GAIN = PER_CENT | {
+    *("mean", "avg", "average", "block", "blocks", "layer", "layers", "l", "per", "by", "of"),
+    *("the", "residual", "resid", "stream", "norm", "value", "at", "last", "token", "g", ""),
+}
+"""Words that the name of a gain may have besides; any other, such as log, std or kv, forbids it."""
+OF_LAYERS = {"layer", "layers", "block", "blocks", "l"}
+"""Words of columns that are one quantity, a column a layer, of which one must be there."""
+OF_NORMS = {"norm", "norms", "l2"}
+BESIDE_NORM = (
+    OF_NORMS
+    | OF_LAYERS
+    | {
+        *("resid", "residual", "hidden", "state", "states", "stream", "mean", "avg", "h", "x", "n"),
+        *("", "post", "pre"),
+    }
+)
+"""Words that the names of norms, a column a state, may have."""
+OF_PROMPTS = {
+    *("prompt", "prompts", "sentence", "sentences", "text", "texts", "item", "items", "question"),
+    *("questions", "example", "examples", "sample", "input", "inputs", "instance", "document"),
+    *("doc", "passage", "query", "stimulus", "problem", "utterance", "statement"),
+}
+"""Words of a column that tells prompts apart, of which one must be there."""
+NO_PROMPTS = {
+    *("step", "steps", "iteration", "iter", "epoch", "epochs", "checkpoint", "ckpt", "revision"),
+    *("seed", "seeds", "replicate", "repeat", "trial", "fold", "run", "version", "commit"),
+    *("time", "timestamp", "date", "datetime", "day", "hour", "created", "at"),
+    *("token", "tokens", "position", "positions", "pos", "place", "length", "len", "count", "n"),
+    *("layer", "head", "heads", "dtype", "precision", "batch", "device", "rank", "weight"),
+    *("loss", "entropy", "norm", "gain", "value", "score", "prob", "logit", "hash", "sha"),
+}
+"""Words that forbid it."""
+UNCLEAR = {
+    "model_id": "name id checkpoint",
+    "heritage": "company owner vendor developer group",
+    "family": "series",
+    "prompt_id": "text_id",
+    "n_layers": "depth blocks l",
+    "n_heads": "h",
+    "d_model": "hidden width dim",
+    "n_params": "size",
+    "norm": "norms norm l2 l2_norm mean_norm",
+}
+"""Names that others have for other things as well: they are taken where cells fit, and doubted."""
+MEANT = {
+    "model_id": "a model's name",
+    "heritage": "the lab",
+    "family": "the family",
+    "prompt_id": "the prompt",
+    "n_layers": "the number of layers",
+    "n_heads": "the number of heads",
+    "d_model": "the width",
+    "n_params": "the number of parameters",
+    "gain_block": "the gain of a block, n_l / n_(l-1)",
+    "last_gain": "a gain",
+    "norm": "the norm of the stream",
+}
+"""What is asked of a column that is guessed."""
+NAMES = ("model_id", "heritage", "family", "prompt_id")
+"""Columns of names; the others that are looked for hold numbers."""
 NUMBERED = re.compile(r"(?P<before>.*?)[0-9]+")
 LEAST = 3
 """Columns with a number in their names that are taken for one quantity, a column a layer."""
@@ -378,7 +438,9 @@ def _free(name: str) -> str:
 def doubts_of(frame: pd.DataFrame) -> str:
     """What a suggested mapping takes for granted, and what it leaves out that looks like more."""
     mapping = _mapping(frame, "mine")
-    doubts = []
+    doubts = [f"whether {theirs} is {MEANT[ours]}" for theirs, ours in _guessed(mapping).items()]
+    if alike := _rows_alike(frame, mapping):
+        doubts.append(f"what {alike} says, by which alone rows of a block differ")
     if "last_gain" in mapping.get("columns", {}).values():
         doubts.append("which gain it is (last_gain, penultimate_gain, …)")
     if "position" in mapping.get("constants", {}):
@@ -410,7 +472,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     columns |= {
         theirs: column
         for column in (ROWS if by_layer else FACTS)
-        if (theirs := _theirs(column, names, columns))
+        if (theirs := _theirs(column, frame, columns))
     }
     norms: dict[str, str] = {}
     if wide:
@@ -428,8 +490,11 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
             for theirs, column in columns.items()
             if column != "layer" and theirs != norm
         }
-    if by_layer and not wide and (prompts := _telling_apart(frame, columns, norms)):
-        columns[prompts] = "prompt_id"
+    apart = _telling_apart(frame, columns, norms) if by_layer and not wide else ""
+    if _tells_prompts(apart):
+        columns[apart] = "prompt_id"
+    if wide and not _holds_gains(wide):
+        norms = {"state": "state", "norm": "norm", "last": STREAM}
     if "model_id" not in columns.values() or (
         by_layer and not (wide or norms or {*columns.values()} - {*ROWS})
     ):
@@ -444,7 +509,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "columns": columns,
         "factors": _per_cent(columns) | ({} if by_layer else _factors(frame, columns)),
         "constants": {**constants, **at},
-        "wide": {"columns": f"{wide}*", "name": "layer", "value": "gain_block"} if wide else {},
+        "wide": _wide_entry(wide, norms) if wide else {},
         "norms": norms,
         "ignore": spare,
     }
@@ -468,33 +533,122 @@ def _telling_apart(
     return apart[0] if len(apart) == 1 else ""
 
 
+def _words(name: str) -> set[str]:
+    """Words of a column's name, in small letters: `kvRatio_2` has kv, ratio and 2."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return {*re.split(r"[\W_]+", parted.casefold())}
+
+
+def _tells_prompts(name: str) -> bool:
+    """Whether the name of a column says that it tells prompts apart."""
+    words = _words(name)
+    return bool(words & OF_PROMPTS) and not words & NO_PROMPTS
+
+
+def _is_called_gain(name: str) -> bool:
+    """Whether a name is that of a gain, and of no logarithm, spread or other ratio."""
+    words = _words(name)
+    return bool(words & {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
+
+
+def _holds_gains(wide: str) -> bool:
+    """Whether columns with this before their number hold gains; else they hold norms."""
+    return not _words(wide) & OF_NORMS
+
+
+def _wide_entry(wide: str, norms: Mapping[str, str]) -> dict[str, str]:
+    """The entry of columns that are one quantity, of layers or of states."""
+    name = "state" if norms else "layer"
+    return {"columns": f"{wide}*", "name": name, "value": "norm" if norms else "gain_block"}
+
+
+def _rows_alike(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> str:
+    """The one column by which rows of a model and block differ and that is left out; empty where
+    there is none."""
+    columns = mapping.get("columns", {})
+    if "layer" not in columns.values() and "norms" not in mapping:
+        return ""
+    apart = (
+        _telling_apart(frame, columns, mapping.get("norms", {})) if "wide" not in mapping else ""
+    )
+    return apart if apart in mapping.get("ignore", ()) else ""
+
+
+def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
+    """Columns whose names do not say alone what they are, with what they are taken for."""
+    columns = mapping.get("columns", {})
+    guessed = {
+        theirs: ours
+        for theirs, ours in columns.items()
+        if _spelt(theirs) in UNCLEAR.get(ours, "").split()
+        or (ours == "prompt_id" and fitting(ours, [theirs]) == "" and theirs != ours)
+        or (ours in ("gain_block", "last_gain") and theirs != ours and not _says_gain(theirs))
+    }
+    norms = mapping.get("norms", {})
+    wide = mapping.get("wide", {})
+    if wide and not _says_gain(wide["columns"]):
+        guessed[wide["columns"]] = wide["value"]
+    elif not wide and _spelt(norms.get("norm", "")) in UNCLEAR["norm"].split():
+        guessed[norms["norm"]] = "norm"
+    return guessed
+
+
+def _says_gain(name: str) -> bool:
+    return bool(_words(name) & {"gain", "gains"})
+
+
+def _spelt(name: str) -> str:
+    return spelling(name).replace(" ", "_")
+
+
 def _gain_of(names: Iterable[str]) -> str:
     """The column that is called a gain, else the only one with that word in its name; empty where
     none is."""
-    by_words = {name: {*re.split(r"[\W_]+", name.casefold())} & {*PLAIN_GAINS} for name in names}
-    called = [name for name, words in by_words.items() if words]
+    called = [name for name in names if _is_called_gain(name)]
     plain = [name for name in called if name.casefold() in PLAIN_GAINS]
     return next(iter(plain), called[0] if len(called) == 1 else "")
 
 
-def _theirs(ours: str, names: Sequence[str], taken: Mapping[str, str]) -> str:
-    """Their name of one of our columns that none is called as, of those that are not taken."""
-    return (
-        ""
-        if ours in taken.values()
-        else fitting(ours, [name for name in names if name not in taken])
-    )
+def _theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> str:
+    """Their name of one of our columns that none is called as, of those that are not taken and
+    whose cells may be it."""
+    if ours in taken.values():
+        return ""
+    named = zip(map(str, frame), range(len(frame.columns)), strict=True)
+    free = [
+        name
+        for name, place in named
+        if name not in taken and _may_be(ours, name, frame.iloc[:, place])
+    ]
+    return fitting(ours, free)
+
+
+def _may_be(ours: str, name: str, cells: pd.Series) -> bool:
+    """Whether a column of an unclear name may be one of ours: names are no numbers, numbers no
+    names."""
+    if _spelt(name) not in UNCLEAR.get(ours, "").split():
+        return True
+    texts = [str(cell) for cell in cells.unique() if not is_missing(cell)]
+    numeric = [NUMBER.fullmatch(text) is not None for text in texts]
+    return not all(numeric) if ours in NAMES else all(numeric)
 
 
 def _wide(frame: pd.DataFrame) -> str:
-    """What stands before the number in columns that are one quantity, a column a layer; empty where
-    there are none."""
+    """What stands before the number in columns that are gains or norms, a column a layer; empty
+    where there are none, or where a word says that they are something else."""
     before = pd.Series(
         [match["before"] for name in map(str, frame) if (match := NUMBERED.fullmatch(name))],
         dtype=str,
     )
-    counted = before[before != ""].value_counts()
+    counted = before[[_may_be_wide(name) for name in before]].value_counts()
     return str(counted.index[0]) if len(counted) and counted.iloc[0] >= LEAST else ""
+
+
+def _may_be_wide(before: str) -> bool:
+    """Whether what stands before a number says gains or norms of layers, and nothing else."""
+    words = _words(before)
+    gains = words & (OF_LAYERS | {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
+    return bool(gains or (words & OF_NORMS and words <= BESIDE_NORM))
 
 
 def _numbered(name: str, before: str) -> bool:

@@ -15,7 +15,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, did_you_mean, unknown
 from thermostats.next_steps import command
 from thermostats.tables import features, store
-from thermostats.tables.choices import POOLED, SETS, check_set, in_set, origin
+from thermostats.tables.choices import MEASUREMENTS, POOLED, SETS, check_set, in_set, origin
 from thermostats.tables.folders import data_folder, own_files, own_folder, shipped
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
@@ -528,15 +528,15 @@ LEAST = 3
 
 
 def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
-    """One row per set of evidence: models and labs of all its rows, of comparable ones, of those
-    with gains.
+    """One row per set of measurements: models and labs of all its rows, of comparable ones, of
+    those with gains.
 
     features: rows of the table `features` of decoders at the last token, every set's. A model is
     comparable where it does not norm the stream itself after each sum; it has gains where one of
     `GAINS` is known at the last token.
     """
     rows = []
-    for name, what in SETS.items():
+    for name in MEASUREMENTS:
         rows_of_set = features[in_set(name, features, published, runs)]
         comparable = rows_of_set[rows_of_set["comparable"].astype(bool)]
         last = rows_of_set[rows_of_set[list(GAINS)].notna().any(axis=1)]
@@ -546,7 +546,7 @@ def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
                 f"{kind}models": of["model_id"].nunique(),
                 f"{kind}labs": of["heritage"].nunique(),
             }
-        rows.append({**row, "what": what})
+        rows.append({**row, "what": SETS[name]})
     return pd.DataFrame(rows)
 
 

@@ -295,7 +295,7 @@ class Selection:
                     allowed=some_of(frame.columns, label),
                 )
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
-        return frame.reset_index(drop=True)
+        return frame.reset_index(drop=True).copy()  # shares no array with what is kept
 
     def _joined(self, name: str) -> pd.DataFrame:
         if name not in self._loaded:

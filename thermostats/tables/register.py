@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
 import pandas as pd
@@ -10,6 +12,8 @@ from thermostats.tables import store
 from thermostats.tables.folders import shipped
 
 LIBRARY = "transformers"
+FITS = {"pymc": ("5.28.5",), "arviz": ("0.23.4",), "pandas": ("3.1.1",)}
+"""Libraries → versions under which the tests of all fits passed; a release adds its own."""
 
 
 def load_proofs() -> pd.DataFrame:
@@ -30,6 +34,28 @@ def find_version() -> str:
         return version(LIBRARY)
     except PackageNotFoundError:
         return ""
+
+
+def list_versions() -> dict[str, tuple[str, ...]]:
+    """Libraries → versions with which classes and fits were proven, the oldest first."""
+    proofs = load_proofs()
+    classes = sorted(set(proofs.loc[proofs["failed"] == "", LIBRARY]), key=_parts)
+    return {LIBRARY: tuple(classes), **FITS}
+
+
+def find_newer(installed: Mapping[str, str]) -> list[str]:
+    """Libraries that are newer here than every version with which anything was proven."""
+    proven = list_versions()
+    return [
+        f"{name} {number}"
+        for name, number in installed.items()
+        if _parts(number) > max(map(_parts, proven[name]))
+    ]
+
+
+def _parts(number: str) -> tuple[int, ...]:
+    """The numbers of a version, for comparison."""
+    return tuple(int(part) for part in re.findall(r"[0-9]+", number)[:3])
 
 
 def describe_unproven(architecture: str) -> str:

@@ -682,6 +682,103 @@ TRANSITIONS = of_runs(
     },
 )
 
+OPERATIONS = {
+    "steer": "trained so that one gain comes to a target and the model's distribution stays",
+    "floor": "the same steps without a target",
+    "do": "changed without training, as `what` says",
+    "tune": "trained on another corpus or in another way, with no gain in mind: ordinary tuning",
+}
+INTERVENED = "intervened"
+"""Set of interventions on trained models; `measure_version` of their runs begins with the word."""
+EVERY = {"text": "the mean log gain of a text", "token": "the log gain of a token"}
+NATS = "nat per token"
+BY_NAME = "a JSON object of named numbers"
+ON_HELD_OUT = "on held-out texts, the first token of each left out"
+
+INTERVENTIONS = of_runs(
+    "interventions",
+    "what was done to a trained model and what it cost: one row per run and intervention. A price "
+    "is an upper bound: "
+    "more steps and more texts can only lower it",
+    ["intervention"],
+    {
+        "intervention": text(
+            "what was done, with every setting that its numbers depend on", free=True
+        ),
+        "operation": one_of("kind: ", OPERATIONS),
+        "what": text(
+            "do: the change; tune: on what; steer and floor: the weights trained, empty for all",
+            free=True,
+        ),
+        "gain": text(
+            "name of the gain that was steered, or that the row states; block l: G_l; empty: none"
+        ),
+        "target": number("what the gain was to become; empty: no target", "ratio", above=0.0),
+        "gain_start": number(
+            "the gain on the texts trained on before; the mirror of a target t is its square over "
+            "t",
+            "ratio",
+            above=0.0,
+        ),
+        "seed": count("seed of texts, their split and the order of batches", lower=0),
+        "steps": count("steps of the optimiser in all", lower=0),
+        "penalty": number("w in KL + w (log g - log t)^2", "nat", above=0.0),
+        "every": one_of("what comes to the target, empty without one; ", EVERY, empty=True),
+        "rate": number(
+            "learning rate at the first step; it falls to nothing by a line", "1", above=0.0
+        ),
+        "rank": count("rank of adapters (LoRA); empty: whole matrices", nullable=True),
+        "n_train": count("texts trained on", lower=0),
+        "n_held_out": count("texts that the price is measured on", lower=0),
+        "n_tokens": count("most tokens of a text"),
+        "size": number(
+            "norm of the change of all weights over that of the weights", "ratio", lower=0.0
+        ),
+        "kl": number(f"KL from the model as it was, {ON_HELD_OUT}", NATS, lower=-1e-6, of=FUNCTION),
+        "kl_lower": number("lower end of its 95% bootstrap interval over texts", NATS, lower=-1e-6),
+        "kl_upper": number("upper end", NATS, lower=-1e-6),
+        "ce_before": number(f"cross-entropy {ON_HELD_OUT}, before", NATS, lower=0.0, of=FUNCTION),
+        "ce_after": number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
+        "ce_rise_lower": number("lower end of the 95% bootstrap interval of its rise", NATS),
+        "ce_rise_upper": number("upper end", NATS),
+        "gain_before": gain(
+            "the gain, exp of the mean over held-out texts and tokens but the first of its log"
+        ),
+        "gain_after": gain("the same afterwards"),
+        "last_before": gain(
+            "the gain at the last token, exp of the mean over held-out texts of its log"
+        ),
+        "last_after": gain("the same afterwards"),
+        "beyond": number(
+            "share of held-out texts whose mean gain is on the other side of 1 than the gain was "
+            "before",
+            "share",
+            **SHARE,
+        ),
+        "real_texts": text(
+            "texts that the model did not write, on which the next columns are; empty: none"
+        ),
+        "real_ce_before": number(
+            "cross-entropy on real texts, before", NATS, lower=0.0, of=FUNCTION
+        ),
+        "real_ce_after": number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
+        "prompts_beyond": number(
+            "share of the model's prompts whose mean gain is on the other side of 1 than the gain "
+            "was before",
+            "share",
+            **SHARE,
+        ),
+        "prompts_last_beyond": number("the same of the gain at their last token", "share", **SHARE),
+        "gains_before": text(
+            f"all gains of blocks and of the model before, {BY_NAME}", free=True, of=STORED
+        ),
+        "gains_after": text(f"the same afterwards, {BY_NAME}", free=True, of=STORED),
+        "kl_texts": text(
+            "KL of each held-out text in their order, a JSON list", free=True, of=FUNCTION
+        ),
+    },
+)
+
 FINDINGS = table(
     "findings",
     "what each analysis found: one row per finding and set of evidence",
@@ -841,7 +938,9 @@ RECONCILIATION = table(
     },
 )
 
-OF_RUNS = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
+MEASURES = (LAYERS, SUMMARIES, OUTPUTS, WEIGHTS, ATTENTION, TRANSITIONS)
+"""Tables of what was measured of a model as it is."""
+OF_RUNS = (*MEASURES, INTERVENTIONS)
 RUN_TABLES = tuple(each.name for each in OF_RUNS)
 """Names of the tables of rows of runs."""
 OF_STUDY = (SOURCES, STATEMENTS, INCONSISTENCIES, RECONCILIATION)

@@ -395,7 +395,7 @@ def load(
             PARSED[digest] = frame
             while len(PARSED) > MOST_PARSED:
                 PARSED.pop(next(iter(PARSED)), None)
-    frame = frame.copy(deep=False)
+    frame = frame.copy()  # what is handed out shares no array with what is kept
     return _with_private_texts(frame, folder) if name == "prompts" and private else frame
 
 

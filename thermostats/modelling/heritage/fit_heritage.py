@@ -70,9 +70,11 @@ from thermostats.modelling.model_gains import (
     moderated_errors,
     said_of,
 )
+from thermostats.next_steps import Code, again, written
 from thermostats.plots import posterior
 from thermostats.plots.general import forest
 from thermostats.tables.schemas import GAINS
+from thermostats.tables.validation import NUMBER
 
 FEW_GROUPS = 8
 """With fewer a superpopulation's standard deviation mostly repeats its prior."""
@@ -540,6 +542,7 @@ def fit_heritage(
     )
     _complete(request, table)
     chosen = _blocks(request) if blocks is None else _each_listed(blocks)
+    table = _read_sizes(table, chosen)
     columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
     heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
     groups = list_groups(heritage)
@@ -635,6 +638,25 @@ def _complete(names: Columns, table: pd.DataFrame) -> None:
             allowed="a number above 0 for every model",
             next_step=replace(names, named={**names.named, **full}).filled_in(table, {}),
         )
+
+
+def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.DataFrame:
+    """Geometry and scale as numbers, where a file has them as texts; UsageError where such a text
+    is no number: it would be taken for a name."""
+    columns = [c for name in ("geometry", "scale") for c in blocks.get(name, ()) if c in table]
+    texts = [c for c in columns if not pd.api.types.is_numeric_dtype(table[c])]
+    for column in texts:
+        strange = [v for v in table[column].dropna().unique() if not NUMBER.fullmatch(str(v))]
+        if strange:
+            assigned = Code(f"df.assign(**{{{written(column)}: NUMBERS}})")
+            raise UsageError(
+                "a size is no number, and would count as a name",
+                where=column,
+                got=repr(strange[0]),
+                allowed="numbers, in any unit; names are a block of another name",
+                next_step=again(assigned),
+            )
+    return table.assign(**{column: table[column].astype(str).astype("float64") for column in texts})
 
 
 def _without_labs(names: Columns, table: pd.DataFrame) -> str:

@@ -193,7 +193,7 @@ class GroupBlock(ShareKind):
 
     columns: tuple[str, ...]
     apart: bool = False
-    """Whether a fit goes without them where they are told neither from the mean nor from the
+    """Whether a fit goes without them where they cannot be distinguished from the mean or the
     residual."""
     df: float = 0.0
     """Degrees of freedom of the effects; 0: normal."""

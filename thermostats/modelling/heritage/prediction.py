@@ -157,6 +157,8 @@ def predict_gain(
     Raises UsageError for facts that are missing or no numbers above 0, a configuration of a class
     that is not described, a lab that the tables spell otherwise and a gain that no row holds.
     """
+    _check_label(lab, LAB)
+    _check_label(family, "family")
     facts = _numbers(model if isinstance(model, Mapping) else _of_config(model))
     fit = fit_heritage(gain_rows(gain, data=data), estimand=gain, seed=seed)
     level = (
@@ -190,6 +192,16 @@ def _of_config(model: str | Path) -> Mapping[str, Any]:
     return config_facts(model)
 
 
+def _check_label(value: Any, name: str) -> None:
+    """UsageError for a lab or family that is missing or no text."""
+    if not isinstance(value, str):
+        step = f'thermostats.predict_gain(MODEL, {name}="NAME"), or without {name}='
+        allowed = "a name; leave it out where it is not known"
+        raise UsageError(
+            f"no {name}", where=name, got=repr(value)[:60], allowed=allowed, next_step=step
+        )
+
+
 def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
     """The facts as numbers; UsageError names those that are missing and those that are none."""
     line = (
@@ -204,5 +216,10 @@ def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
         if not isinstance(facts[name], (int, float, np.number)) or not 0 < facts[name] < math.inf:
             raise UsageError(
                 f"{name} is no number above 0", got=repr(facts[name])[:60], next_step=line
+            )
+    for name in FACTS:
+        if isinstance(facts[name], bool) or facts[name] % 1:
+            raise UsageError(
+                f"{name} is no whole number", got=repr(facts[name])[:60], next_step=line
             )
     return {name: float(facts[name]) for name in FACTS}

@@ -25,6 +25,7 @@ from thermostats.reporting.render import FAILED, MISSING, SIGNS, Text, link, tex
 from thermostats.reporting.render import page_environment as environment
 from thermostats.reporting.state import machine
 from thermostats.tables import store
+from thermostats.tables.choices import MEASUREMENTS
 from thermostats.tables.schemas import NURSERY, VERDICTS, dtypes
 
 FARTHEST = 4.0
@@ -154,6 +155,7 @@ def index_text(
     grouped = by_group(entries)
     rows = {entry.id: _row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
+    matrix = _matrix(entries)
     by_heading = {
         study.report.heading: study for study in studies().values() if study.report.heading
     }
@@ -181,10 +183,10 @@ def index_text(
         ),
         most_false=ALPHA,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
-        matrix=_matrix(entries),
+        matrix=matrix,
         moved=_moved(entries, page_of),
         illustrated=illustrated,
-        sets=[f"{what} ({name})" for name, what in SETS.items()],
+        sets=[f"{SETS[name]} ({name})" for name in SETS if name in MEASUREMENTS or name in matrix],
         counted=sets,
         apart=apart(),
         own=sum(is_own(entry.id) for entry in entries),

@@ -32,9 +32,10 @@ THIRD: dict[str, tuple[str, ...]] = {
     "gains": (*GAINS, "prompts"),
     "prompts": PROMPTS,
 }
+FOURTH: dict[str, tuple[str, ...]] = {name: THIRD[name] for name in ("models", "gains")}
 """Tables of the later studies: a row a model; a row a model, checkpoint and layer, means over
-prompts (in the third study over each set of them); a row a model, prompt and position at the end of
-training, log gains.
+prompts (in the third and fourth study over each set of them); a row a model, prompt and position at
+the end of training, log gains.
 """
 READ: dict[str, tuple[str, ...]] = {
     "gains": ("model", "step", "prompts", "log_gain", "log_gain_sd"),
@@ -122,6 +123,7 @@ STUDY = Study(
         "nursery_design": "design",
         "nursery_training": "training",
         "third_models": "third/models",
+        "fourth_models": "fourth/models",
     }
     | {"third_predictions": "third/predictions"}
     | {f"third_{name}": f"third/read/{name}" for name in READ},

@@ -1,0 +1,162 @@
+"""What a suggested mapping may take a column for: eighty names, each with the roles that it may
+have, and of every guess the doubt that stands below the line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import thermostats
+from thermostats.errors import UsageError
+from thermostats.tables.mapping import _mapping, doubts_of
+
+LAYERS = range(1, 13)
+NONE = ""
+GAINS = {
+    **dict.fromkeys(
+        (
+            *("gain", "Gain", "mean_gain", "gain_per_block", "block gain", "gain (%)", "growth"),
+            *("ratio", "norm_ratio", "growth_percent", "residualGain", "layer-gain", "avg gain"),
+        ),
+        "gain_block",
+    ),
+    **dict.fromkeys(
+        (
+            *("log_gain", "ln gain", "gain_log2", "logGain", "gain_db", "gain_std", "gain sd"),
+            *("gain_se", "gain_sem", "gain_var", "delta_gain", "gain_diff", "gain_change"),
+            *("kv_ratio", "head_ratio", "mlp_ratio", "aspect ratio", "compression_ratio"),
+            *("information_gain", "gain_lower", "gain_upper", "gain_entropy", "gain_cosine"),
+            *("loss_growth", "entropy", "cosine_sim", "cos_sim", "loss", "perplexity", "n_gains"),
+            *("gain_rank", "gain_error", "gain_ci", "gain_zscore", "predicted_gain", "value"),
+        ),
+        NONE,
+    ),
+}
+"""Columns of numbers by layer, and what they may be taken for."""
+APART = {
+    **dict.fromkeys(
+        (
+            *("sentence", "Item no.", "prompt no", "question_id", "example", "input_id"),
+            *("document", "text", "passageId", "sample"),
+        ),
+        "prompt_id",
+    ),
+    **dict.fromkeys(
+        (
+            *("step", "global_step", "training steps", "iteration", "epoch", "checkpoint_no"),
+            *("ckpt", "seed", "random_seed", "rng", "replicate", "trial", "fold", "run"),
+            *("time", "timestamp", "created_at", "date", "token", "token_position", "pos"),
+            *("input_tokens", "sample_seed", "seq_len", "head", "batch", "precision", "gpu", "lr"),
+            *("text_length", "question_time", "rank", "unit", "_step", "item_count"),
+        ),
+        NONE,
+    ),
+}
+"""The one column that tells rows of a model and block apart, and what it may be taken for."""
+WIDE = {
+    **dict.fromkeys(("layer_", "gain_", "block", "gain_layer_", "Layer ", "l", "ratio_"), "gain"),
+    **dict.fromkeys(("norm_", "l2_", "resid_norm_", "norm_layer_", "hidden_norm_", "Norm"), "norm"),
+    **dict.fromkeys(
+        (
+            *("entropy_", "cos_", "log_gain_", "loss_", "token_", "head_", "attn_norm_", "p"),
+            *("layer_entropy_", "norm_std_", "gain_se_", "emb_", "dim_", "seed_", "layer_loss_"),
+        ),
+        NONE,
+    ),
+}
+"""What stands before the number of columns that are one quantity, and what that may be."""
+UNCLEAR = {
+    **{"id": ("model_id", ["a", "b"], [1, 2]), "name": ("model_id", ["a", "b"], [1, 2])},
+    **{"checkpoint": ("model_id", ["a", "b"], [1000, 2000])},
+    **{"size": ("n_params", [1e9, 2e9], ["7B", "1B"]), "depth": ("n_layers", [4, 8], ["x", "y"])},
+    **{"h": ("n_heads", [4, 8], ["u", "v"]), "width": ("d_model", [64, 128], ["wide", "slim"])},
+    **{"group": ("heritage", ["A", "B"], [1, 2]), "owner": ("heritage", ["A", "B"], [1, 2])},
+}
+"""Names with a role, cells that may be it and cells that may not."""
+
+
+def by_layer(**columns: Any) -> pd.DataFrame:
+    rows = {"model": "EleutherAI/pythia-160m", "layer": list(LAYERS)}
+    return pd.DataFrame({**rows, **columns})
+
+
+def doubted(frame: pd.DataFrame, name: str) -> bool:
+    return f"whether {name} is " in doubts_of(frame)
+
+
+def test_there_are_eighty_names() -> None:
+    assert len({*GAINS, *APART, *WIDE, *UNCLEAR}) >= 80
+
+
+@pytest.mark.parametrize(("name", "role"), GAINS.items())
+def test_a_column_is_a_gain_by_its_word_alone(name: str, role: str) -> None:
+    frame = by_layer(prompt="a", **{name: np.linspace(1.0, 1.3, 12)})
+    taken = _mapping(frame, "mine").get("columns", {}).get(name, NONE)
+    assert taken == role
+    sure = bool(set(re.split(r"[\W_]+", name.casefold())) & {"gain"}) or name == "residualGain"
+    assert doubted(frame, name) == (bool(role) and not sure)
+
+
+@pytest.mark.parametrize(("name", "role"), APART.items())
+def test_what_tells_rows_apart_is_a_prompt_by_its_word_alone(name: str, role: str) -> None:
+    frame = by_layer(gain=np.linspace(1.0, 1.3, 12))
+    frame = pd.concat([frame.assign(**{name: cell}) for cell in (10, 20, 30)], ignore_index=True)
+    mapping = _mapping(frame, "mine")
+    assert mapping["columns"].get(name, NONE) == role
+    if role and name not in {"sentence", "text"}:
+        assert doubted(frame, name)
+    if not role:
+        assert name in mapping["ignore"] and f"what {name} says" in doubts_of(frame)
+
+
+@pytest.mark.parametrize(("before", "role"), WIDE.items())
+def test_columns_with_numbers_are_gains_or_norms_by_their_word_alone(
+    before: str, role: str
+) -> None:
+    cells = {f"{before}{k}": [1 + k / 10, 1 + k / 20] for k in LAYERS}
+    frame = pd.DataFrame({"model": "EleutherAI/pythia-160m", "prompt": ["a", "b"], **cells})
+    mapping = _mapping(frame, "mine")
+    wide = mapping.get("wide", {})
+    assert wide.get("value", NONE) == {"gain": "gain_block"}.get(role, role)
+    assert bool(mapping.get("norms")) == (role == "norm")
+    if role:
+        said = "gain" in before
+        assert doubted(frame, f"{before}*") == (not said)
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_unclear_names_need_cells_that_fit_and_are_doubted(name: str) -> None:
+    role, fitting, others = UNCLEAR[name]
+    rest = {"model": ["a-1", "a-2"], "lab": "A", "layers": [4, 8], "gain": [1.1, 0.9]}
+    own = {"model_id": "model", "heritage": "lab", "n_layers": "layers"}.get(role, "")
+    rest = {label: cells for label, cells in rest.items() if label != own}
+    frame = pd.DataFrame({**rest, name: fitting})
+    assert _mapping(frame, "mine")["columns"].get(name) == role
+    assert doubted(frame, name)
+    wrong = pd.DataFrame({**rest, name: others})
+    assert _mapping(wrong, "mine").get("columns", {}).get(name) is None
+
+
+def test_wide_norms_become_gains(tmp_path: Path) -> None:
+    norms = np.cumprod(np.linspace(1.2, 1.05, 13)) * 2
+    cells = {f"norm_{k}": [norms[k], 1.1 * norms[k]] for k in range(13)}
+    df = pd.DataFrame({"model": "EleutherAI/pythia-160m", "prompt": ["a", "b"], **cells})
+    with pytest.raises(UsageError) as caught:
+        thermostats.join(df, data=tmp_path / "mine")
+    line, doubts = caught.value.next_step.split("\n")
+    assert "whether norm_* is the norm of the stream" in doubts
+    eval(line, {"thermostats": thermostats, "df": df})  # noqa: S307
+    held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
+    wanted = norms[1:] / norms[:-1]
+    np.testing.assert_allclose(held.groupby("layer")["gain_block"].first(), wanted)
+    fewer = df.drop(columns="norm_0")
+    with pytest.raises(UsageError) as caught:
+        thermostats.join(fewer, data=tmp_path / "other")
+    line = caught.value.next_step.split("\n")[0]
+    with pytest.raises(UsageError, match="enters or what leaves"):
+        eval(line, {"thermostats": thermostats, "df": fewer})  # noqa: S307

@@ -1,0 +1,239 @@
+"""Prices of changing a model, from rows of `interventions`: crossings with their mirrors,
+stiffness.
+
+    crossing   a gain taken to the other side of 1, at log distance δ;  mirror: as far, without
+    crossing stiffness  k = Σ δ_i² (kl_i − kl_0) / Σ δ_i⁴  over targets,  δ_i = log(g_i / g),  kl_0
+    the floor
+
+Intervals are 95% by the percentile bootstrap over held-out texts, which two rows of one model and
+seed share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+
+Array = NDArray[np.float64]
+DRAWS = 2000
+LEVEL = 0.95
+SAME = 1e-6
+"""Relative distance up to which two targets are one."""
+MODEL = ["model_id", "revision", "run_id", "seed"]
+"""What rows share that were made on the same texts."""
+SETTINGS = ["steps", "rate", "n_train", "n_tokens", "what"]
+"""What a row and its floor share besides."""
+MARGIN = 1.05
+"""How far beyond 1 a crossing goes: from above to 1/1.05, from below to 1.05."""
+STEPS = (0.1, 0.2, 0.4)
+"""Log distances of the targets that a stiffness is of."""
+MOST_RATIO = 1.5
+"""Price of a crossing over that of its mirror up to which nothing guards the side."""
+
+
+def read_prices(row: Mapping[str, Any]) -> Array:
+    """KL of a row's held-out texts, nats a token."""
+    prices: Array = np.array(json.loads(row["kl_texts"]), dtype=np.float64)
+    return prices
+
+
+def compare_prices(row: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Difference of the prices of two rows on the same texts, and its 95% interval.
+
+    Raises UsageError where they are of other texts.
+    """
+    first = read_prices(row)
+    second = read_prices(other)
+    if first.shape != second.shape:
+        what = "prices of other texts cannot be compared text by text"
+        raise UsageError(what, got=f"{len(first)} and {len(second)} texts")
+    gaps = first - second
+    lower, upper = np.quantile(_resample_means(gaps[None])[0], _ENDS).tolist()
+    return float(gaps.mean()), lower, upper
+
+
+_ENDS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+
+
+def _resample_means(values: Array) -> Array:
+    """Means over drawn texts (rows × draws) of values of texts (rows × texts); the same draws for
+    every row."""
+    texts = values.shape[1]
+    drawn = np.random.default_rng(texts).integers(texts, size=(DRAWS, texts))
+    means: Array = values[:, drawn].mean(axis=2)
+    return means
+
+
+def find_floor(rows: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The floor of a row: the same model, texts and steps without a target; None where there is
+    none."""
+    alike = rows["operation"] == "floor"
+    for label in (*MODEL, *SETTINGS):
+        alike &= rows[label] == row[label]
+    found = rows[alike].to_dict("records")
+    return {str(name): value for name, value in found[0].items()} if found else None
+
+
+CROSSING = [
+    *("model_id", "revision", "gain", "seed", "direction", "gain_before", "gain_after"),
+    *("beyond", "prompts_beyond", "prompts_last_beyond", "kl", "kl_mirror", "kl_floor", "ratio"),
+    *("above_floor", "mirror_above_floor", "ce_rise"),
+]
+
+
+def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
+    """Every crossing to 1/margin or margin with its mirror and its floor: one row a model, gain
+    and seed.
+
+    A row is a crossing where its target lies on the other side of 1 than the gain was, and its
+    mirror was taken too.
+
+    Columns: model_id, revision, gain, seed; direction (`down` from above 1, `up` from below);
+    gain_before, gain_after, beyond, prompts_beyond, prompts_last_beyond; kl, kl_mirror, kl_floor,
+    ratio (kl over kl_mirror); above_floor, mirror_above_floor: whether the interval of the
+    difference to the floor lies above 0; ce_rise: of cross-entropy on real texts.
+    """
+    steered = rows[rows["operation"] == "steer"]
+    made = []
+    for record in steered.to_dict("records"):
+        row = {str(name): value for name, value in record.items()}
+        mirrored = _find_mirror(steered, row)
+        floor = find_floor(rows, row)
+        crosses = np.log(row["gain_before"]) * np.log(row["target"]) < 0
+        crosses &= abs(abs(np.log(row["target"])) / np.log(margin) - 1) < SAME
+        if crosses and mirrored is not None and floor is not None:
+            made.append(_describe_crossing(row, mirrored, floor))
+    return pd.DataFrame(made, columns=CROSSING)
+
+
+def _find_mirror(steered: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The row whose target is as far on the other side of where the gain started; None where there
+    is none."""
+    wanted = row["gain_start"] ** 2 / row["target"]
+    alike = (steered["target"] / wanted - 1).abs() < SAME
+    for label in (*MODEL, *SETTINGS, "gain", "penalty", "every"):
+        alike &= steered[label] == row[label]
+    found = steered[alike].to_dict("records")
+    return {str(name): value for name, value in found[0].items()} if found else None
+
+
+def _describe_crossing(
+    row: Mapping[str, Any], mirrored: Mapping[str, Any], floor: Mapping[str, Any]
+) -> dict[str, Any]:
+    same = ("model_id", "revision", "gain", "seed", "gain_before", "gain_after")
+    shares = ("beyond", "prompts_beyond", "prompts_last_beyond")
+    return {
+        **{name: row[name] for name in same},
+        "direction": "down" if row["gain_before"] > 1 else "up",
+        **{name: row[name] for name in shares},
+        "kl": row["kl"],
+        "kl_mirror": mirrored["kl"],
+        "kl_floor": floor["kl"],
+        "ratio": row["kl"] / mirrored["kl"],
+        "above_floor": compare_prices(row, floor)[1] > 0,
+        "mirror_above_floor": compare_prices(mirrored, floor)[1] > 0,
+        "ce_rise": row["real_ce_after"] - row["real_ce_before"],
+    }
+
+
+JUDGED = [
+    *("model_id", "gain", "direction", "seeds", "kl", "ratio", "ce_rise", "limit"),
+    *("meets", "why"),
+]
+
+
+def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.DataFrame:
+    """Which models meet the rule against "cannot", a row a model and gain, with why not.
+
+    Every seed of the steering must have all held-out texts and all prompts across 1, at no more
+    than 1.5 times the mirror or neither distinguished from its floor, and cross-entropy on real
+    texts risen by less than the model's limit.
+
+    limits: of cross-entropy by model_id; a model without one does not meet it.
+    """
+    made = []
+    for (model, gain, direction), group in crossings.groupby(["model_id", "gain", "direction"]):
+        reasons = _list_reasons(group, limits.get(str(model), np.nan))
+        made.append(
+            {
+                "model_id": model,
+                "gain": gain,
+                "direction": direction,
+                "seeds": group["seed"].nunique(),
+                "kl": group["kl"].max(),
+                "ratio": group["ratio"].max(),
+                "ce_rise": group["ce_rise"].max(),
+                "limit": limits.get(str(model), np.nan),
+                "meets": not reasons,
+                "why": "; ".join(reasons),
+            }
+        )
+    return pd.DataFrame(made, columns=JUDGED)
+
+
+def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
+    """Why a model's crossings of one gain do not meet the rule; none: they do."""
+    near = (group["ratio"] <= MOST_RATIO) | ~(group["above_floor"] | group["mirror_above_floor"])
+    held = {
+        "one seed of the steering": group["seed"].nunique() >= 2,
+        "a held-out text is not across": (group["beyond"] == 1).all(),
+        "a prompt is not across": (group["prompts_beyond"] == 1).all(),
+        f"over {MOST_RATIO:g} times its mirror": near.all(),
+        "cross-entropy on real texts": (group["ce_rise"] < limit).all(),
+    }
+    return [words for words, fine in held.items() if not fine]
+
+
+def estimate_stiffness(rows: pd.DataFrame, gain: str = "penultimate_gain") -> pd.DataFrame:
+    """Price per squared log distance of a gain near rest: one row a model and seed, of three
+    targets or more.
+
+    Columns: model_id, revision, seed, stiffness, lower, upper (nats a token), floor, gain_before,
+    n_targets.
+    """
+    steered = rows[(rows["operation"] == "steer") & (rows["gain"] == gain)]
+    made = []
+    for _, group in steered.groupby([*MODEL, *SETTINGS]):
+        records = [{str(k): v for k, v in record.items()} for record in group.to_dict("records")]
+        floor = find_floor(rows, records[0])
+        near = _select_curve(records)
+        if floor is None or len(near) < 3:
+            continue
+        made.append(_fit_stiffness(near, floor))
+    return pd.DataFrame(made)
+
+
+def _select_curve(records: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Rows whose targets are those of the curve, `STEPS` on either side of where the gain
+    started."""
+    near = []
+    for row in records:
+        distance = abs(np.log(row["target"] / row["gain_start"]))
+        if any(abs(distance / step - 1) < SAME for step in STEPS):
+            near.append(row)
+    return near
+
+
+def _fit_stiffness(near: Sequence[Mapping[str, Any]], floor: Mapping[str, Any]) -> dict[str, Any]:
+    squares = np.array([np.log(row["gain_after"] / row["gain_before"]) ** 2 for row in near])
+    over = np.stack([read_prices(row) for row in near]) - read_prices(floor)
+    weights = squares / (squares**2).sum()
+    drawn = weights @ _resample_means(over)
+    lower, upper = np.quantile(drawn, _ENDS).tolist()
+    first = near[0]
+    return {
+        **{name: first[name] for name in ("model_id", "revision", "seed")},
+        "stiffness": float(weights @ over.mean(axis=1)),
+        "lower": lower,
+        "upper": upper,
+        "floor": floor["kl"],
+        "gain_before": first["gain_before"],
+        "n_targets": len(near),
+    }

@@ -1,0 +1,158 @@
+"""Price of moving a gain against how far it is moved: a curve a model, where 1 is crossed, floors,
+other changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from thermostats.errors import UsageError
+from thermostats.formatting import short_name
+from thermostats.plots.general import (
+    COLUMN,
+    MUTED,
+    column_style,
+    figure_file,
+    legend_over_rows,
+    log_axis,
+    reference,
+    write_figure,
+)
+
+FREE = 1e-6
+"""Nats a token below which a change is drawn as free: what rounding in float32 leaves."""
+HEIGHT = 2.9
+MOST_NAMED = 4
+"""Curves that have names; of more none is named."""
+OTHERS = {"tune": ("x", "ordinary tuning"), "do": ("+", "changed without training")}
+"""Mark and name of changes that were aimed at no gain."""
+
+
+def draw_prices(
+    rows: pd.DataFrame, *, axes: Axes | None = None, figure: str | Path | None = None
+) -> Axes:
+    """Draw prices of rows of `interventions` of one gain, with their `model_id`.
+
+    Of one model the gain that was reached is drawn, and 1 is marked; of several the log distance
+    from where the gain was, positive towards 1 and beyond it. A point is filled where the gain is
+    on the other side of 1 than it was, and open elsewhere; a dash at no distance is the floor.
+    Prices below 1e-6 nats a token stand at the foot.
+
+    figure: a file to write, SVG, PNG or PDF. Raises UsageError for rows without a steered gain, or
+    of several.
+    """
+    path = figure_file(figure)
+    steered = rows[rows["operation"] == "steer"]
+    gains = sorted(set(steered["gain"]))
+    if len(gains) != 1:
+        what = "prices of one gain are drawn, each on its own scale"
+        raise UsageError(what, where="rows", got=", ".join(gains) or "no row of operation steer")
+    with column_style():
+        drawn = axes
+        if drawn is None:
+            drawn = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
+        alone = steered["model_id"].nunique() == 1
+        _draw_curves(drawn, rows, steered, alone=alone)
+        _draw_others(drawn, rows[rows["gain"] == gains[0]], alone=alone)
+        words = gains[0].replace("_", " ")
+        drawn.set_xlabel(words if alone else f"log distance of the {words}, towards 1")
+        drawn.set_ylabel("KL, nats per token")
+        drawn.set_title(f"Price of moving the {words}")
+        log_axis(drawn, "y")
+        if alone:
+            log_axis(drawn, "x")
+            reference(drawn, 1.0, vertical=True)
+        legend_over_rows(drawn)
+        if path is not None:
+            write_figure(drawn, path)
+    return drawn
+
+
+def _draw_curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone: bool) -> None:
+    """A curve for every model and seed, its points filled where 1 was crossed, and its floor."""
+    groups = list(steered.groupby(["model_id", "seed"], sort=False))
+    named = len(groups) <= MOST_NAMED
+    for number, ((model, seed), group) in enumerate(groups):
+        color = f"C{number}" if named else "C0"
+        label = _name_curve(str(model), int(seed), groups) if named else "_"
+        ordered = group.sort_values("gain_after")
+        x = _place_points(ordered, alone=alone)
+        y = _clip_prices(ordered)
+        alpha = 1.0 if named else 0.35
+        axes.plot(x, y, color=color, linewidth=0.9, alpha=alpha, label=label, zorder=2)
+        beyond = _is_beyond(ordered)
+        for part, face in ((beyond, color), (~beyond, "white")):
+            axes.plot(
+                x[part],
+                y[part],
+                "o",
+                color=color,
+                mfc=face,
+                ms=3.5,
+                alpha=alpha,
+                label="_",
+                zorder=3,
+            )
+        floor = rows[(rows["operation"] == "floor") & (rows["model_id"] == model)]
+        floor = floor[floor["seed"] == seed]
+        at = float(ordered["gain_before"].iloc[0]) if alone else 0.0
+        axes.plot(
+            [at] * len(floor), _clip_prices(floor), "_", color=color, ms=9, alpha=alpha, label="_"
+        )
+    axes.plot([], [], "o", color=MUTED, ms=3.5, label="1 crossed")
+    axes.plot([], [], "o", color=MUTED, mfc="white", ms=3.5, label="not crossed")
+    axes.plot([], [], "_", color=MUTED, ms=9, label="floor")
+
+
+def _draw_others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
+    """Changes that were aimed at no gain, by what they did to this one."""
+    for operation, (marker, label) in OTHERS.items():
+        part = rows[rows["operation"] == operation]
+        if len(part):
+            axes.plot(
+                _place_points(part, alone=alone),
+                _clip_prices(part),
+                marker,
+                color=MUTED,
+                ms=4,
+                alpha=0.7,
+                label=label,
+                linestyle="none",
+            )
+
+
+def _name_curve(model: str, seed: int, groups: Sequence[object]) -> str:
+    """What a curve is called: its model, and where a model has several its seed."""
+    return short_name(model) if len(groups) == 1 else f"{short_name(model)}, seed {seed}"
+
+
+def _place_points(rows: pd.DataFrame, *, alone: bool) -> NDArray[np.float64]:
+    """Where points stand: the gain reached, or its log distance from where it was, positive towards
+    1."""
+    after: NDArray[np.float64] = rows["gain_after"].to_numpy(np.float64)
+    if alone:
+        return after
+    before = rows["gain_before"].to_numpy(np.float64)
+    towards: NDArray[np.float64] = -np.sign(np.log(before)) * np.log(after / before)
+    return towards
+
+
+def _clip_prices(rows: pd.DataFrame) -> NDArray[np.float64]:
+    """Prices, those that are nothing but rounding at `FREE`."""
+    prices: NDArray[np.float64] = np.maximum(rows["kl"].to_numpy(np.float64), FREE)
+    return prices
+
+
+def _is_beyond(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    """Whether the gain is on the other side of 1 than it was."""
+    before, after = (
+        np.log(rows[name].to_numpy(np.float64)) for name in ("gain_before", "gain_after")
+    )
+    crossed: NDArray[np.bool_] = before * after < 0
+    return crossed

@@ -1,0 +1,94 @@
+"""The fourth study: models that are steered, and how much their seeds differ in cross-entropy on
+real texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from thermostats.claims.claim import Case
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.rule import NEVER, AtLeast, Decide, Gate, V
+from thermostats.modelling.price_curves import judge_models, list_crossings
+from thermostats.tables.schemas import NURSERY
+
+PREFIX = f"{NURSERY}/fourth/"
+"""What the names of its models begin with in the tables, where models of the third study have the
+same names."""
+
+
+RMS = "RMSNorm"
+"""Readers of models that count: what LayerNorms read does not change with a constant in the stream,
+which moves the gain."""
+GAINS = (
+    Case("last_gain", "last gain"),
+    Case("penultimate_gain", "penultimate gain"),
+    Case("geometric_gain", "mean of the log gains of blocks 2 to L"),
+)
+"""Gains that were taken across 1."""
+DIRECTIONS = {"down": "models taken below 1", "up": "models taken above 1"}
+"""Quantities of a finding: models that meet the protocol's rule, by where they were taken."""
+CROSSED = Decide(NEVER, Gate(V(DIRECTIONS["down"]) >= 1) & Gate(V(DIRECTIONS["up"]) >= 1))
+"""The rule of `data/nursery/fourth/protocol.md`: "cannot" is not supported where a model was taken
+across in each direction; no number of models supports it."""
+STEERED = AtLeast(models=1)
+
+
+def judge_steered(evidence: Evidence) -> pd.DataFrame:
+    """Models with RMSNorms that were taken across 1, a row a model and gain, and whether they meet
+    the protocol's rule."""
+    models = evidence.table("models", norm_kind=RMS)
+    rows = evidence.table("interventions", model_id=models["model_id"].unique().tolist())
+    limits = limit_losses(evidence.table("fourth_models"))
+    return judge_models(list_crossings(rows), limits)
+
+
+def count_crossed(judged: pd.DataFrame, gain: Case) -> Result:
+    """How many models meet the rule, by direction, and those that do not with why."""
+    own = judged[judged["gain"] == gain.id].reset_index(drop=True)
+    met = own[own["meets"].astype(bool)]
+    counts = {name: int((met["direction"] == way).sum()) for way, name in DIRECTIONS.items()}
+    words: dict[str, Any] = {
+        "gain": gain,
+        "asked": own["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0).to_dict(),
+        "met": met["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0).to_dict(),
+        "most": float(met["kl"].max()),
+        "middle": float(met["kl"].median()),
+        "ratio": float(own["ratio"].median()),
+    }
+    return Result(
+        quantities={name: Estimate(count) for name, count in counts.items()},
+        n_models=len(own),
+        n_groups=own["model_id"].str.extract(r"/(c\d+)-")[0].nunique(),
+        table=own,
+        words=words,
+    )
+
+
+def pair_seeds(models: pd.DataFrame) -> pd.DataFrame:
+    """Models and their second seeds: columns corpus, model, difference (|Δ held-out loss|, nats a
+    token)."""
+    again = models[models["replicate_of"].notna()]
+    first = models.set_index("model")["loss"].reindex(again["replicate_of"]).to_numpy()
+    differences = (again["loss"] - first).abs()
+    return pd.DataFrame(
+        {"corpus": again["corpus"], "model": again["replicate_of"], "difference": differences}
+    ).reset_index(drop=True)
+
+
+def limit_losses(models: pd.DataFrame) -> dict[str, float]:
+    """By how much cross-entropy on real texts may rise, by model_id: the median difference between
+    two seeds.
+
+    models: of the study, as `fourth_models` has them. The median is that of a model's own corpus,
+    over the recipes with two seeds. Models that did not learn have none.
+    """
+    medians = pair_seeds(models).groupby("corpus")["difference"].median()
+    learned = models[models["parent"].isna() & models["learned"]]
+    limits = learned["corpus"].map(medians)
+    return {
+        f"{PREFIX}{model}": float(limit)
+        for model, limit in zip(learned["model"], limits, strict=True)
+    }
