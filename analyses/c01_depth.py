@@ -85,6 +85,7 @@ TRIAL = Trial(
     BY_DEPTH,
     "model_id",
     worlds_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
+    within="family",
 )
 
 

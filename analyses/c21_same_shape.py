@@ -98,6 +98,7 @@ TRIAL = Trial(
     OneByOne(within_shapes, at_once),
     CELL,
     worlds_of_shift("log_outcome", float(np.log(STATED)), TOTAL, by="focal", group="family"),
+    within=CELL,
 )
 VIEWS = partial(Views, models=6, groups=2, including=(FOCAL,))
 

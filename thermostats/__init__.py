@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 if TYPE_CHECKING:
+    from thermostats.claims.planning.next_models import next_models as next_models
     from thermostats.claims.power import power as power
     from thermostats.measurement.compare import spectral_angles as spectral_angles
     from thermostats.measurement.compare import weight_distances as weight_distances
@@ -84,6 +85,7 @@ _HOME = {
     "neighbour_joining": "thermostats.tables.tree_of_models",
     "options": "thermostats.settings",
     "paired": "thermostats.modelling.pairs",
+    "next_models": "thermostats.claims.planning.next_models",
     "power": "thermostats.claims.power",
     "predict_gain": "thermostats.modelling.heritage.prediction",
     "profile": "thermostats.plots.general",

@@ -14,6 +14,7 @@ from scipy import stats
 from thermostats.claims import calibration, levels
 from thermostats.claims.calibration import Calibration, Side
 from thermostats.claims.claim import Claim
+from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength
 from thermostats.claims.judge import (
     AT_WILL,
@@ -24,7 +25,7 @@ from thermostats.claims.judge import (
     two_verdicts,
     weigh,
 )
-from thermostats.claims.question import OneByOne, Question, Test, Trial, plain
+from thermostats.claims.question import OneByOne, Question, Scope, Test, Trial, plain
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
     ALPHA,
@@ -431,8 +432,12 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setattr(calibration, "table", lambda known=known: known)
         found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
         assert (found.verdict, found.reason) == (OPEN, reason)
-        assert "60 models of 15 labs would find" in found.criterion.settles
-        assert f"in 80% of cases, a study of this size in {power:.0%}." in found.criterion.settles
+        said = f"A study of this size finds an effect of the declared size in {power:.0%} of cases."
+        assert found.criterion.settles == said
+        grows = replace(question(LINE), scope=Scope(POOLED))
+        found = answered(WORDS, grows, shipped_tables(), of(0.3, p=0.2), study())
+        line = "`thermostats next T01` says which models would settle it."
+        assert found.criterion.settles == f"{said} {line}"
         asked = question(LINE)
         assert asked.trial is not None
         at_will = replace(asked, trial=replace(asked.trial, larger=""))
@@ -440,7 +445,7 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
         assert said.startswith(AT_WILL) and "would find" not in said and f"{power:.0%}" in said
     found = weighed(monkeypatch, of(0.5, p=0.04), supported=(0.0, 0.0))
     assert (found.verdict, found.reason) == (OPEN, Reason.TOO_LITTLE)
-    assert settles(question(LINE), found, "lab").startswith(
+    assert settles(question(LINE), found).startswith(
         "Even at its smallest level “supported” comes falsely"
     )
 
@@ -455,7 +460,7 @@ def test_a_side_of_a_tried_rule_without_a_false_world_is_not_given(
         SUPPORTED,
     )
     assert (
-        settles(question(LINE), found, "lab")
+        settles(question(LINE), found)
         == "“supported” was tried in no case in which it is false, so it is not given."
     )
     assert weighed(monkeypatch, of(-0.5, p=0.001), not_supported=(0.05, 0.05)).verdict == AGAINST

@@ -106,7 +106,7 @@ def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
         Reason.ONE_SOURCE,
         SUPPORTED,
     )
-    assert settles(QUESTION, found, "lab").startswith("Without the rows of the source x")
+    assert settles(QUESTION, found).startswith("Without the rows of the source x")
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, store
 from thermostats.tables.features import features
 from thermostats.tables.folders import writable_folder
-from thermostats.tables.join import join
+from thermostats.tables.join import count_unread, join
 
 
 def new_run(gain: float = 1.25, **fields: object) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -217,3 +217,11 @@ def test_rows_that_refer_to_nothing_are_refused(
         runs, layers = new_run(**change)
         join([runs, layers], data=small_store)
     assert snapshot(small_store) == before
+
+
+def test_rows_at_a_position_that_no_claim_reads_are_counted_with_the_reason() -> None:
+    layers = pd.DataFrame({"position": ["last", "all", "all", "unstated"]})
+    said = count_unread(layers)
+    assert said.startswith("3 rows enter no claim: their position is all (")
+    assert "pooled over all tokens" in said and "last real token" in said
+    assert count_unread(layers.head(1)) == ""

@@ -39,6 +39,8 @@ FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 EXPENSIVE = 20.0
 """CPU-seconds that `thermostats report --calibrate` may take for one finding."""
+COUNTED = ("prompt", "recipe")
+"""What a larger study has more of, of which a number says enough."""
 RETRIED = 2
 """Worst worlds that it simulates on the rows at hand."""
 COLUMNS = {
@@ -164,18 +166,16 @@ class Calibration:
             f"{self.here:,} here"
         )
 
-    def takes(self, group: str, larger: str, least: int = 0) -> str:
+    def takes(self, larger: str, least: int = 0) -> str:
         """What finds the declared effect mostly, with no stop; empty if unknown, up to `least`, or
         without `larger`.
 
-        group: what groups models; empty where all are of one, whose copies are then no groups of
-        their own.
+        Of models and pairs no number is named, as it depends on which: `next` names them.
         """
-        models, groups = self.side(SUPPORTED).wanted
-        if not larger or math.isnan(models) or models <= least:
+        wanted = self.side(SUPPORTED).wanted[0]
+        if larger not in COUNTED or math.isnan(wanted) or wanted <= least:
             return ""
-        needed = plural(int(models), larger)
-        needed += f" of {plural(int(groups), group)}" if group and larger == "model" else ""
+        needed = plural(int(wanted), larger)
         return f"{needed} would find an effect of the declared size in {WANTED:.0%} of cases"
 
 

@@ -131,6 +131,15 @@ class Evidence(Selection):
         other.left_out = source
         return other
 
+    def with_rows(self, rows: Mapping[str, pd.DataFrame]) -> Evidence:
+        """The same set with further rows of its tables, as a study to come would have them; nothing
+        is written or recorded."""
+        other = Planned(self._folder, self.name)
+        more = {name: pd.concat([self._table(name), own]) for name, own in rows.items()}
+        whole = {name: frame.reset_index(drop=True) for name, frame in more.items()}
+        other._files = {**self._files, **whole}
+        return other
+
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], T]) -> T:
         """What `compute` gives, made once for all that ask; the selections that it read are
         recorded for each of them.
@@ -199,6 +208,19 @@ class Evidence(Selection):
     def _read(self, name: str) -> pd.DataFrame:
         beside = _beside_the_schema(name)
         return super()._read(name) if beside is None else beside
+
+
+class Planned(Evidence):
+    """Rows of a study to come: no finding is kept of them, so none is recorded."""
+
+    def fork(self) -> Planned:
+        """The same tables, loaded once for both."""
+        other = Planned(self._folder)
+        other._files, other._loaded = self._files, self._loaded
+        return other
+
+    def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
+        return self._rows_of(parts)
 
 
 def digest_of(rows: pd.DataFrame) -> str:

@@ -58,6 +58,7 @@ from thermostats.claims.template import Template
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import chance_of, declared, listed, plural
 from thermostats.modelling.draws import PASSED
+from thermostats.next_steps import command
 from thermostats.settings import calibrating, drawing
 from thermostats.tables.choices import POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
@@ -133,7 +134,7 @@ def again(
 
     measures: what the claim reads of a model; with it, notes say which of the user's models are
     left out, and why. Rows that are too few, or that do not carry the test, need measurement;
-    `settles` says what it takes, and without `first` how many would find the declared effect.
+    `settles` says what it takes.
     Raises DataError for a question without a trial.
     """
     trial = question.on_trial()[1]
@@ -159,8 +160,9 @@ def again(
         without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
         lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
         takes = f"{lacks}It {needs.words()}."
-        larger = calibration.takes(group if needs.groups > 1 else "", trial.larger, needs.models)
+        larger = calibration.takes(trial.larger, needs.models)
         takes += f" {larger}." * bool(larger and first is None)
+        takes = f"{takes} {planned(question)}".strip()
         return _with(replace(finding, notes=missing()), few.result, settles=takes)
     except UsageError as error:
         return _with(
@@ -179,7 +181,7 @@ def again(
         sample=sample,
         notes=(*missing(), *(noise(question, used, evidence) if needs.groups > 1 else ())),
     )
-    return _with(made, result, **_said(question, weighed, result, group))
+    return _with(made, result, **_said(question, weighed))
 
 
 def weigh(
@@ -450,13 +452,13 @@ def _fitted(words: Template, question: Question, result: Result) -> FittedModel 
     return posterior_of(result, asked, model, other if asked is primary else primary)
 
 
-def _said(question: Question, weighed: Weighed, result: Result, group: str) -> dict[str, Any]:
+def _said(question: Question, weighed: Weighed) -> dict[str, Any]:
     """What a criterion says of a weighed result: what the rule could have shown, and what would
     settle it."""
     calibration = weighed.calibration
     return {
         "could": could(calibration) if question.trial else "",
-        "settles": settles(question, weighed, "" if result.n_groups == 1 else group),
+        "settles": settles(question, weighed),
         "worlds": len(calibration.rows) if question.trial else None,
         "levels": calibration.rows if calibration.tried else None,
     }
@@ -495,11 +497,15 @@ def could(calibration: Calibration) -> str:
     return " ".join(sentences)
 
 
-def settles(question: Question, weighed: Weighed, group: str) -> str:
-    """What would settle an open verdict, in plain words; empty where nothing was simulated.
+def planned(question: Question) -> str:
+    """Where it is said which models would settle a question; empty where none can."""
+    if not question.growing_set or question.on_trial()[1].larger not in ("model", "pair"):
+        return ""
+    return f"`{command('next', question.id.partition('.')[0])}` says which models would settle it."
 
-    group: what groups models; empty where all are of one.
-    """
+
+def settles(question: Question, weighed: Weighed) -> str:
+    """What would settle an open verdict, in plain words; empty where nothing was simulated."""
     if weighed.reason == Reason.CODING:
         return (
             "More models of this kind settle nothing: the answer is another when columns change "
@@ -514,11 +520,12 @@ def settles(question: Question, weighed: Weighed, group: str) -> str:
     if weighed.verdict != OPEN or question.trial is None:
         return ""
     larger = question.trial.larger
-    by_power = _by_power(weighed, larger, group) if weighed.calibration.tried else ""
-    return by_power if larger else f"{AT_WILL} {by_power}".strip()
+    by_power = _by_power(weighed, larger) if weighed.calibration.tried else ""
+    before = "" if larger else AT_WILL
+    return " ".join(filter(None, [before, by_power, planned(question)]))
 
 
-def _by_power(weighed: Weighed, larger: str, group: str) -> str:
+def _by_power(weighed: Weighed, larger: str) -> str:
     """What a study of this size finds at α* of the side to which it leans, and what a larger one
     takes."""
     side = Verdict(weighed.strength.leans or SUPPORTED)
@@ -536,13 +543,13 @@ def _by_power(weighed: Weighed, larger: str, group: str) -> str:
         ]
     if math.isnan(effect.power):
         return " ".join(said)
-    takes = weighed.calibration.takes(group, larger) if effect.power < WANTED else ""
+    takes = weighed.calibration.takes(larger) if effect.power < WANTED else ""
     if takes:
         return " ".join([*said, f"{takes}, a study of this size in {effect.power:.0%}."])
     said.append(
         f"A study of this size finds an effect of the declared size in {effect.power:.0%} of cases."
     )
-    if larger and effect.power < FAIR:
+    if larger and effect.power < FAIR and math.isnan(effect.wanted[0]):
         said.append(f"One {LARGER[-1]} times as large does not find it in {WANTED:.0%} of them.")
     return " ".join(said)
 
@@ -587,11 +594,7 @@ def _finding(
     values = _values(question, result, verdict)
     above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
-    said = (
-        _said(question, weighed, result, question.scope.group)
-        if verdict != UNMEASURED and not question.parts
-        else {}
-    )
+    said = _said(question, weighed) if verdict != UNMEASURED and not question.parts else {}
     exact = {"could": EXACT} if said and certain else {}
     written = words.line(question.name, "could", values)
     criterion = Criterion(

@@ -148,6 +148,9 @@ class Trial:
     version: int = 1
     """Raised by whoever changes what `test` computes, so that what was simulated before counts for
     nothing."""
+    within: str = ""
+    """Column of the groups whose levels the test takes out; models to measure are sought within
+    them."""
 
     def __post_init__(self) -> None:
         """A function of one study is taken for a test as it was before tests of many studies; it
@@ -327,6 +330,15 @@ class Question:
     def key(self) -> str:
         """The finding's id without what it is asked over."""
         return self.id if self.over is None else self.id.rpartition(".")[0]
+
+    @property
+    def growing_set(self) -> str:
+        """The set of evidence that models measured by anybody enter; empty where it is put to
+        none, or has no worlds in which they could be planned."""
+        if self.trial is None or self.trial.worlds is None:
+            return ""
+        sets = {self.scope.evidence, *(self.views.sets if self.views else ())}
+        return next((name for name in (POOLED, MEASURED) if name in sets), "")
 
     def on_trial(self) -> tuple[Rule, Trial]:
         """The rule that decides, and what it is tried on; raises DataError where it has neither."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import os
 import re
 import signal
@@ -286,8 +287,9 @@ def claims_table(analyses: str | Path | None = None) -> pd.DataFrame:
 
 BYTES, PROCESS = 4, 600 * 2**20
 """Bytes of a weight in float32, and those of a process without its model."""
-PROMPTS, TOKENS = "core", 12
-"""Prompts that are measured where nothing else is asked for, and about how many tokens each has."""
+PROMPTS, TOKENS, CORE = "core", 12, 25
+"""Prompts that are measured where nothing else is asked for, about how many tokens each has, and
+how many they are."""
 LATER = {READ: "gains", BALANCED: "weights"}
 """What rows of older versions lack, so that the model is measured again, and the kind of
 measurement that has it."""
@@ -325,6 +327,9 @@ class Needs:
     models: tuple[Lacking, ...]
     commands: tuple[str, ...]
     """Lines that bring the models in, the user's own first."""
+    further: str = ""
+    """The line that says which models not at hand to measure; empty where no question reads
+    any."""
 
 
 def needs(claim: Claim, data: str | Path | None = None) -> Needs:
@@ -343,7 +348,37 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
     ]
     sets = tuple(_carried(question, evidence.named(name)) for question, name in views)
     models = _lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
-    return Needs(claim.id, claim.title, sets, models, _commands(claim.basis.measures, models, data))
+    commands = _commands(claim.basis.measures, models, data)
+    grows = any(question.growing_set for question in claim.questions)
+    further = command("next", claim.id, data=data) if grows else ""
+    return Needs(claim.id, claim.title, sets, models, commands, further)
+
+
+NEEDED = ("claim", "reads", "models", "download_gb", "next")
+"""Columns of the table over claims."""
+
+
+def needs_of_all(
+    analyses: str | Path | None = None, data: str | Path | None = None
+) -> list[dict[str, Any]]:
+    """For every claim what it reads of a model, how many models at hand lack rows of it, their
+    download, and which line says what to measure; nothing is tested."""
+    evidence = Evidence(data)
+    folder = shipped("analyses") if analyses is None else Path(analyses)
+    known: dict[tuple[str, ...], tuple[Lacking, ...]] = {}
+    rows = []
+    for path in scripts(folder).values():
+        claim = claim_of(path)
+        measures = tuple(claim.basis.measures)
+        if measures not in known:
+            known[measures] = _lacking(measures, evidence) if measures else ()
+        lacking = known[measures]
+        grows = any(question.growing_set for question in claim.questions)
+        sizes = sum(model.disk for model in lacking if not math.isnan(model.disk))
+        facts = (claim.id, ", ".join(measures) or "nothing", len(lacking), sizes / 2e9)
+        line = command("next", claim.id) if grows else command("needs", claim.id)
+        rows.append(dict(zip(NEEDED, (*facts, line), strict=True)))
+    return rows
 
 
 def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
@@ -387,6 +422,7 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     return tuple(sorted(lacking, key=lambda each: not each.own))
 
 
+@cache
 def _rate() -> float:
     """Floating-point operations a second of this machine, by the fastest of three matrix
     products."""
@@ -397,6 +433,11 @@ def _rate() -> float:
         a @ a
         took.append(time.perf_counter() - start)
     return 2 * PRODUCT**3 / min(took)
+
+
+def minutes_of(n_params: float) -> float:
+    """Minutes of the forward passes of a model over the core prompts at this machine's speed."""
+    return 2 * n_params * TOKENS * CORE / _rate() / 60
 
 
 def _commands(

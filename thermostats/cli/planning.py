@@ -1,8 +1,9 @@
-"""Verbs for what is not measured yet: the gain of a model to come, and the power of a study to
-come."""
+"""Verbs for what is not measured yet: the gain of a model to come, the power of a study to come,
+and which models to measure next."""
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +27,9 @@ OPTIONS = {
     "n_params": "--params",
 }
 """Facts of a model, and the options that state them."""
+SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*(MB|GB|TB)?", re.IGNORECASE)
+UNITS = {"MB": 1e-3, "GB": 1.0, "TB": 1e3}
+"""10⁹ bytes of each unit."""
 
 
 @app.command()
@@ -111,6 +115,108 @@ def numbers(text: str, option: str) -> list[int]:
             allowed=f"{option} 20,40,80",
         )
     return [int(word) for word in words]
+
+
+def gigabytes(text: str) -> float:
+    """10⁹ bytes of `25GB`, `1.5TB`, `800MB` or a number of gigabytes; UsageError for what is
+    none."""
+    found = SIZE.fullmatch(text.strip())
+    if found is None or float(found[1]) <= 0:
+        raise UsageError(
+            "not a size of downloads",
+            where="--budget",
+            got=repr(text),
+            allowed="a number with MB, GB or TB, such as 25GB",
+            next_step="--budget 25GB",
+        )
+    return float(found[1]) * UNITS[(found[2] or "GB").upper()]
+
+
+@app.command("next")
+def next_(
+    claim: Annotated[str | None, typer.Argument(help="A claim, such as C21.")] = None,
+    budget: Annotated[str, typer.Option(help="What is downloaded at most, such as 25GB.")] = "60GB",
+    models: Annotated[int, typer.Option(min=1, help="Models at most.")] = 6,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every claim that reads measured models.")
+    ] = False,
+    candidates: Annotated[
+        Path | None,
+        typer.Option(help="A CSV file of your own candidates; by default those that ship."),
+    ] = None,
+    looks: Annotated[
+        int, typer.Option(help="How often the verdict is asked for in all, at most five.")
+    ] = 2,
+    taken: Annotated[
+        int, typer.Option(help="How often it was already; the rows at hand are one.")
+    ] = 1,
+    finding: Annotated[
+        str, typer.Option(help="Which of the claim's findings; by default the first.")
+    ] = "",
+    analyses: Analyses = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Say which public models to measure next for a claim, and what verdict they would bring.
+
+    Sets of candidates are sought that tell most about the claim's effect within a budget; the best
+    three are judged by the claim's own rule in simulated studies. Nothing is downloaded.
+
+    Example: `thermostats next C21 --budget 25GB` or `thermostats next --all --budget 60GB`
+    """
+    size = gigabytes(budget)
+    if (claim is None) != every:
+        line = "thermostats next C21 --budget 25GB"
+        raise UsageError("a claim or --all is asked for", allowed="one of them", next_step=line)
+    if claim is not None:
+        chosen([claim], scripts(analyses if analyses is not None else folders.shipped("analyses")))
+    from thermostats.claims.planning import next_models as planning  # noqa: PLC0415
+
+    rest: dict[str, Any] = {
+        "candidates": candidates,
+        "looks": looks,
+        "taken": taken,
+        "data": data,
+        "analyses": analyses,
+    }
+    if claim is None:
+        _next_of_all(size, models, rest, as_json)
+        return
+    print(f"{claim.upper()}: sets are sought, then judged in simulated studies", file=sys.stderr)
+    advice = planning.next_models(claim, budget=size, models=models, finding=finding, **rest)
+    if as_json:
+        print_json({**asdict(advice), "says": planning.sentences(advice)})
+        return
+    print(*planning.sentences(advice), sep="\n")
+    if not advice.sets:
+        return
+    print_rows(planning.table_of(advice), planning.COLUMNS)
+    print(*planning.legend(), sep="\n")
+    print("Set 1:")
+    rows = [asdict(model) for model in advice.sets[0].models]
+    print_rows(rows, list(rows[0]), digits=2)
+    print(advice.line)
+
+
+def _next_of_all(size: float, models: int, rest: dict[str, Any], as_json: bool) -> None:
+    """One table over claims, and the models that settle most of them within the budget."""
+    from thermostats.claims.planning import next_models as planning  # noqa: PLC0415
+
+    advice = []
+    for each in planning.plan_all(size, models, **rest):
+        print(f"{each.claim} done", file=sys.stderr)
+        advice.append(each)
+    served, names = planning.campaign(advice, size)
+    line = command("measure", *names, data="mine") if names else ""
+    if as_json:
+        print_json({"claims": [asdict(each) for each in advice], "line": line})
+        return
+    print_rows([planning.summary(each) for each in advice], planning.SUMMARY)
+    if not served:
+        print(f"No set within {size:g} GB settles a claim that is open.")
+        return
+    print(f"{len(names)} models settle {', '.join(each.claim for each in served)}:")
+    print(line)
 
 
 @app.command()

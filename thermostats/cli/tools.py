@@ -452,18 +452,29 @@ def set_(
 
 @app.command()
 def needs(
-    claims: Annotated[list[str], typer.Argument(help="Claims, such as C05.")],
+    claims: Annotated[list[str] | None, typer.Argument(help="Claims, such as C05.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Every claim in one table; nothing is tested.")
+    ] = False,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Report what a claim still needs: whether each set of evidence suffices, which models lack
-    rows, what to run.
+    """Report what a claim still needs: whether each set of evidence suffices, which models at hand
+    lack rows, what to run. Which other models to measure, `thermostats next` says.
 
     Nothing is measured or downloaded. Disk and memory are those of weights in float32; time is that
     of the forward passes over the core prompts at this machine's speed.
 
-    Example: `thermostats needs C05 --data mine`
+    Example: `thermostats needs C05 --data mine` or `thermostats needs --all`
     """
+    if bool(claims) == every:
+        line = "thermostats needs C05"
+        raise UsageError("a claim or --all is asked for", allowed="one of them", next_step=line)
+    if every:
+        from thermostats.claims.run import NEEDED, needs_of_all  # noqa: PLC0415
+
+        print_rows(needs_of_all(data=data), NEEDED, as_json, digits=3)
+        return
     from thermostats.claims.run import claim_of  # noqa: PLC0415
     from thermostats.claims.run import needs as computed  # noqa: PLC0415
     from thermostats.claims.study import chosen, scripts  # noqa: PLC0415
@@ -488,6 +499,8 @@ def needs(
             if need.commands
             else ["No model lacks any row that the claim reads."]
         )
+        if need.further:
+            steps.append(f"Models that are not at hand: {need.further}")
         print("\n".join(steps))
 
 

@@ -59,6 +59,7 @@ from thermostats.tables.schemas import (
     FLOAT,
     INTEGER,
     OF_RUNS,
+    POSITIONS,
     TABLES,
     absent,
     dtypes,
@@ -74,6 +75,10 @@ Tables = Mapping[str, pd.DataFrame]
 KINDS = (str, Path, pd.DataFrame, pa.Table)
 
 
+UNREAD = ("all", "mean_norm", "unstated")
+"""Positions of other people's files that no claim reads."""
+
+
 @dataclass(frozen=True)
 class Joined:
     """What a join did to one table, in rows."""
@@ -85,6 +90,8 @@ class Joined:
     files: tuple[Path, ...] = field(repr=False)
     unstated: str = ""
     """What models do not state and claims read, and the line that states it."""
+    unread: str = ""
+    """How many rows enter no claim, and why."""
 
 
 class Plan(NamedTuple):
@@ -338,9 +345,23 @@ def _join_all(
             len(plan.replaced),
             tuple(contents[name]),
             unstated.get(name, ""),
+            count_unread(pd.concat([plan.added, plan.replaced])) if name == "layers" else "",
         )
         for name, plan in plans.items()
     ]
+
+
+def count_unread(layers: pd.DataFrame) -> str:
+    """How many rows of the table `layers` stand at a position that no claim reads, and why; empty
+    where there are none."""
+    places = layers["position"][layers["position"].isin(UNREAD)]
+    if places.empty:
+        return ""
+    each = [f"{name} ({POSITIONS[name]})" for name in sorted(set(places))]
+    return (
+        f"{len(places)} rows enter no claim: their position is {', '.join(each)}. Claims read "
+        f"{POSITIONS['last']} (last)."
+    )
 
 
 def asked_for(models: pd.DataFrame, data: object = None) -> str:

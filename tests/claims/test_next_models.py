@@ -1,0 +1,342 @@
+"""Which models to measure next: moments of worlds, the search against brute force, predictions, and
+what is printed."""
+
+from dataclasses import replace
+from itertools import chain, combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.noise import Random
+from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
+from thermostats.claims.planning.contrast import (
+    Contrast,
+    Moved,
+    NotLinearError,
+    contrast_of,
+    moments,
+    simulated_moments,
+)
+from thermostats.claims.planning.next_models import (
+    NextModel,
+    NextModels,
+    NextSet,
+    asked_question,
+    campaign,
+    next_models,
+    plan_claim,
+    sentences,
+    summary,
+)
+from thermostats.claims.planning.prediction import predictive
+from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
+from thermostats.claims.planning.search import Budget, Pool, SetSearch
+from thermostats.claims.question import OneByOne, Question, Trial
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
+from thermostats.claims.rule import NEVER, Decide, V
+from thermostats.claims.run import claim_of, needs_of_all
+from thermostats.claims.study import scripts
+from thermostats.claims.worlds import (
+    TOTAL,
+    Worlds,
+    worlds_of_descent,
+    worlds_of_line,
+    worlds_of_share,
+    worlds_of_shift,
+)
+from thermostats.errors import UsageError
+from thermostats.tables.folders import shipped
+
+RNG = np.random.default_rng(4)
+HEADER = "model_id,heritage,family,n_layers,n_heads,d_model,n_params\n"
+
+
+def study(n: int = 12, labs: int = 4) -> pd.DataFrame:
+    """Models of some labs at several depths."""
+    lab = [f"lab {k % labs}" for k in range(n)]
+    return pd.DataFrame(
+        {
+            "model_id": [f"m{k}" for k in range(n)],
+            "heritage": lab,
+            "family": lab,
+            "n_layers": RNG.permutation(np.arange(n) + 6).astype(float),
+            "y": RNG.normal(size=n),
+            "focal": [k % labs == 0 for k in range(n)],
+            "holds": [k % 3 == 0 for k in range(n)],
+        }
+    )
+
+
+def question(worlds: Worlds, within: str = "") -> Question:
+    """A question whose rule is never asked."""
+    trial = Trial(
+        lambda evidence: study(), OneByOne(lambda rows: Result()), worlds=worlds, within=within
+    )
+    rule = Decide(V("r") > 0, NEVER)
+    return Question("T01.one", "one", None, lambda evidence: Result(), rule, trial=trial)
+
+
+LINE = worlds_of_line("y", "n_layers", 0.5)
+SHIFT = worlds_of_shift("y", 0.4, TOTAL, by="focal")
+DESCENT = worlds_of_descent("y", 0.6, "n_layers")
+SHARE = worlds_of_share("holds", 0.9, 0.5)
+
+
+@pytest.mark.parametrize("worlds", [LINE, SHIFT, DESCENT])
+def test_moments_of_a_world_are_those_of_its_draws(worlds: Worlds) -> None:
+    rows = study()
+    for size in ("null", "claimed"):
+        world = worlds.at(size, between=0.3, ar=0.3)
+        mean, covariance = moments(world, rows)
+        mean_drawn, drawn = simulated_moments(world, rows)
+        assert np.abs(mean - mean_drawn).max() < 6 * TOTAL / 50_000**0.5
+        assert np.abs(covariance - drawn).max() < 0.05 * TOTAL**2
+
+
+def test_worlds_of_truth_values_have_no_moments_and_are_contrasts_of_shares() -> None:
+    with pytest.raises(NotLinearError):
+        moments(SHARE.at(), study())
+    assert contrast_of(question(SHARE), study()).kind is Moved.SHARE
+    kinds = [contrast_of(question(worlds), study()).kind for worlds in (LINE, SHIFT, DESCENT)]
+    assert kinds == [Moved.MEAN, Moved.MEAN, Moved.SPREAD]
+
+
+def test_information_of_a_mean_is_that_of_least_squares() -> None:
+    rows = study()
+    contrast = contrast_of(question(worlds_of_line("y", "n_layers", 0.5, group="")), rows)
+    flat = replace(contrast, covariances=np.eye(len(rows))[None])
+    x = contrast.effect - contrast.effect.mean()
+    assert flat.precision() == pytest.approx(float(x @ x))
+
+
+def test_models_of_a_group_by_themselves_say_nothing_of_a_test_within_groups() -> None:
+    rows = study(8, 4)
+    alone = rows.assign(family=[f"f{k}" for k in range(8)], heritage="one lab")
+    pairs = alone.assign(family=[f"f{k % 4}" for k in range(8)])
+    worlds = worlds_of_line("y", "n_layers", 0.5, group="")
+    known = [contrast_of(question(worlds, "family"), each).precision() for each in (alone, pairs)]
+    assert known[0] < 0.05 * known[1]
+
+
+def test_more_rows_never_say_less() -> None:
+    rows = study(14)
+    for worlds in (LINE, SHIFT, DESCENT, SHARE):
+        contrast = contrast_of(question(worlds), rows)
+        known = [contrast.part(np.arange(n)).precision() for n in range(6, 15)]
+        assert np.all(np.diff(known) > -1e-9 * known[-1]), worlds
+
+
+def pool(seed: int, worlds: Worlds) -> Pool:
+    """Ten candidates beside eight models at hand, each of a size of its own."""
+    rng = np.random.default_rng(seed)
+    lab = [f"lab {k}" for k in rng.integers(0, 6, 18)]
+    names = [f"m{k}" for k in range(18)]
+    depths = rng.integers(6, 60, 18).astype(float)
+    rows = study(18).assign(heritage=lab, family=lab, n_layers=depths, model_id=names)
+    rows = rows.assign(focal=rows["heritage"].isin(["lab 0", "lab 1"]))
+    sizes = dict(zip(names, rng.uniform(0.5, 12, 18), strict=True))
+    files = tuple(frozenset({name}) for name in names[8:])
+    return Pool(contrast_of(question(worlds), rows), 8, files, sizes)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("worlds", [LINE, SHIFT, DESCENT, SHARE])
+def test_the_search_agrees_with_brute_force(seed: int, worlds: Worlds) -> None:
+    of = pool(seed, worlds)
+    budget = Budget(20.0, 4)
+    every = chain.from_iterable(combinations(range(10), n) for n in range(1, 5))
+    fitting = [frozenset(chosen) for chosen in every if of.fits(frozenset(chosen), budget)]
+    best = max(map(of.information, fitting))
+    found = SetSearch(of, budget).best_sets()
+    assert of.fits(found[0], budget) and len(set(found)) == len(found)
+    assert of.information(found[0]) == pytest.approx(best, rel=2e-3)
+
+
+def test_candidates_that_tell_something_only_together_are_found() -> None:
+    effect = np.array([0.0, 1.0, 0.0, 0.0])
+    group = np.array([0, 0, 1, 2])
+    covariance = np.eye(4) + 100 * (group[:, None] == group[None, :])
+    contrast = Contrast(Moved.MEAN, effect, np.ones((4, 1)), covariance[None])
+    sizes = {str(place): 1.0 for place in range(4)}
+    files = tuple(frozenset({str(place)}) for place in range(4))
+    of = Pool(contrast, 0, files, sizes, (frozenset({0, 1}),))
+    assert frozenset({0, 1}) <= SetSearch(of, Budget(2.0, 2)).best_sets()[0]
+
+
+def test_predictions_keep_the_rows_at_hand_and_follow_their_effect() -> None:
+    rows = study(16).assign(heritage=[f"h{k}" for k in range(16)])
+    rows["family"] = rows["heritage"]
+    x = rows["n_layers"].to_numpy()
+    rows["y"] = 2.0 + 0.3 * x + 0.01 * RNG.normal(size=16)
+    new = np.arange(16) >= 12
+    asked = question(worlds_of_line("y", "n_layers", 0.5, group=""))
+    world = predictive(asked, rows, new, contrast_of(asked, rows))
+    assert world is not None
+    drawn = world.draw(rows, Random(np.random.default_rng(2), 4000))["y"]
+    assert (drawn[:, ~new] == rows["y"].to_numpy()[~new]).all()
+    assert np.abs(drawn[:, new].mean(axis=0) - (2.0 + 0.3 * x[new])).max() < 0.05
+    assert 0.005 < drawn[:, new].std(axis=0).max() < 0.1
+
+
+def test_predicted_intervals_hold_what_was_promised() -> None:
+    """The effect is drawn from its posterior, not plugged in: 90% of new outcomes lie in 90%."""
+    rows = study(14).assign(heritage=[f"h{k}" for k in range(14)])
+    rows["family"] = rows["heritage"]
+    new = np.arange(14) >= 10
+    asked = question(worlds_of_line("y", "n_layers", 0.5, group=""))
+    contrast = contrast_of(asked, rows)
+    inside = []
+    for study_ in range(150):
+        drawn = LINE.at(kind="normal").draw(rows, Random(np.random.default_rng(study_)))["y"][0]
+        world = predictive(asked, rows.assign(y=drawn), new, contrast)
+        assert world is not None
+        ahead = world.draw(rows, Random(np.random.default_rng(study_), 400))["y"][:, new]
+        low, high = np.quantile(ahead, [0.05, 0.95], axis=0)
+        inside.append(((drawn[new] >= low) & (drawn[new] <= high)).mean())
+    assert np.mean(inside) == pytest.approx(0.9, abs=0.06)
+
+
+def test_shares_ahead_are_those_of_the_rows_at_hand() -> None:
+    rows = study(30).assign(holds=[k < 20 for k in range(30)])
+    new = np.arange(30) >= 25
+    asked = question(SHARE)
+    world = predictive(asked, rows, new, contrast_of(asked, rows))
+    assert world is not None
+    drawn = world.draw(rows, Random(np.random.default_rng(3), 4000))["holds"]
+    assert drawn[:, new].mean() == pytest.approx(20.5 / 26, abs=0.02)
+
+
+def test_of_two_sides_the_one_further_below_its_limit_is_given() -> None:
+    limits = {SUPPORTED: 0.02, AGAINST: 0.01}
+    attained = np.array([[0.01, 0.5], [0.5, 0.001], [0.015, 0.001], [0.02, 0.01]])
+    shares = shares_of(attained, limits)
+    assert shares == {str(SUPPORTED): 0.25, str(AGAINST): 0.5, str(OPEN): 0.25}
+    never = shares_of(attained, {SUPPORTED: 0.0, AGAINST: 0.0})
+    assert never[str(OPEN)] == 1.0
+
+
+def test_looks_share_five_per_cent() -> None:
+    assert sum(Looks(5, taken).share for taken in range(5)) == pytest.approx(0.05)
+    with pytest.raises(UsageError, match="looks"):
+        Looks(6, 0)
+    with pytest.raises(UsageError, match="no declared look"):
+        Looks(2, 2)
+
+
+def test_rows_that_candidates_add_are_those_that_the_claim_selects() -> None:
+    """Of C21, models of shapes that both sides have; at hand nothing changes."""
+    evidence = Evidence(None)
+    candidates = read_candidates()
+    names = ["cerebras/Cerebras-GPT-1.3B", "cerebras/Cerebras-GPT-111M"]
+    chosen = candidates[candidates["model_id"].isin(names)]
+    tables = planned_tables(chosen, evidence, ["gains"])
+    claim = claim_of(scripts(shipped("analyses"))["C21"])
+    asked = asked_question(claim)
+    assert asked is not None
+    trial = asked[0].on_trial()[1]
+    before = trial.of(evidence.named(POOLED), asked[0].over)
+    after = trial.of(planned_evidence(evidence.named(POOLED), tables, names), asked[0].over)
+    assert set(after["model_id"]) - set(before["model_id"]) == {"cerebras/Cerebras-GPT-1.3B"}
+    both = after[after["model_id"].isin(before["model_id"])].set_index("model_id")
+    kept = before.set_index("model_id")["log_outcome"]
+    assert np.allclose(both.loc[kept.index, "log_outcome"], kept)
+    again = trial.of(evidence.named(POOLED), asked[0].over)
+    assert set(again["model_id"]) == set(before["model_id"])
+
+
+def own_list(path: Path, *lines: str) -> Path:
+    """A list of candidates of one's own."""
+    path.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_list_of_ones_own_needs_names_and_shapes(tmp_path: Path) -> None:
+    good = own_list(tmp_path / "good.csv", "me/one,Me,one,24,16,2048,1300000000")
+    assert read_candidates(good)["download_gb"].tolist() == [2.6]
+    bad = own_list(tmp_path / "bad.csv", "me/one,Me,one,24,16,,1300000000")
+    with pytest.raises(UsageError, match=r"candidates without shape.*me/one"):
+        read_candidates(bad)
+    twice = own_list(tmp_path / "twice.csv", *["me/one,Me,one,24,16,2048,1300000000"] * 2)
+    with pytest.raises(UsageError, match="listed twice"):
+        read_candidates(twice)
+    less = tmp_path / "less.csv"
+    less.write_text("model_id\nme/one\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"lacks columns.*d_model"):
+        read_candidates(less)
+    with pytest.raises(UsageError, match="no such file"):
+        read_candidates(tmp_path / "none.csv")
+
+
+def test_a_claim_that_no_model_settles_and_a_budget_that_none_fits_are_told() -> None:
+    assert "no question of it is put to measured models" in next_models("C07").first_line
+    assert "set at will" in next_models("C05").first_line
+    with pytest.raises(UsageError, match="no candidate fits the budget"):
+        next_models("C21", budget=1e-6)
+    with pytest.raises(UsageError, match="no such claim"):
+        next_models("C99")
+    with pytest.raises(UsageError, match="no such finding"):
+        next_models("C21", finding="none")
+
+
+def test_advice_names_the_models_their_costs_and_the_line(tmp_path: Path) -> None:
+    lines = [
+        f"me/{name},{lab},{lab},{depth},12,768,{size}"
+        for name, lab, depth, size in (
+            ("a", "A", 12, 124e6),
+            ("b", "B", 12, 130e6),
+            ("c", "C", 20, 200e6),
+        )
+    ]
+    claim = claim_of(scripts(shipped("analyses"))["C01"])
+    candidates = read_candidates(own_list(tmp_path / "own.csv", *lines))
+    budget = Budget(1.0, 2)
+    advice = plan_claim(claim, Evidence(None), candidates, budget, Looks())
+    assert not advice.sets and "no candidate within the budget enters" in advice.first_line
+    claim = claim_of(scripts(shipped("analyses"))["H01"])
+    advice = plan_claim(claim, Evidence(None), candidates, budget, Looks())
+    assert isinstance(advice, NextModels) and advice.rows >= 40
+    best = advice.sets[0]
+    assert 1 <= len(best.models) <= 2 and best.verdicts is not None
+    assert best.download_gb <= 1.0 and best.models[0].gated == "not stated"
+    assert advice.line.startswith("thermostats measure me/")
+    assert sum(best.verdicts.predicted.values()) == pytest.approx(1.0)
+    assert all(0 <= limit <= 0.025 for limit in best.verdicts.limits.values())
+    assert "settle" in sentences(advice)[0] and "look 2 of 2" in sentences(advice)[1]
+
+
+def test_the_table_over_claims_names_the_line_for_each() -> None:
+    rows = {row["claim"]: row for row in needs_of_all()}
+    assert len(rows) == len(scripts(shipped("analyses")))
+    assert rows["C21"]["next"] == "thermostats next C21" and rows["C21"]["models"] > 0
+    assert rows["N01"]["next"] == "thermostats needs N01" and rows["N01"]["models"] == 0
+
+
+def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
+    def advice(
+        claim: str, sizes: dict[str, float], decided: float, verdict: str = ""
+    ) -> NextModels:
+        models = tuple(NextModel(name, size, 1.0, "no", "") for name, size in sizes.items())
+        shares = {SUPPORTED: decided, AGAINST: 0.0, OPEN: 1 - decided}
+        predicted = {str(side): share for side, share in shares.items()}
+        found = Verdicts({}, 0.0, predicted, decided, 0.0, 400)
+        one = NextSet(models, 9, 0.1, (1.0, 0.9), found)
+        return NextModels(
+            claim, claim, POOLED, 3, 3, Budget(10, 6), Looks(), (one,), "", "", verdict
+        )
+
+    every = [
+        advice("A", {"a": 4.0, "b": 1.0}, 0.9),
+        advice("B", {"b": 1.0, "c": 5.0}, 0.85),
+        advice("C", {"d": 1.0}, 0.5),
+        advice("D", {"e": 1.0}, 1.0, str(AGAINST)),
+        advice("E", {"f": 8.0}, 0.9),
+    ]
+    served, names = campaign(every, 10.0)
+    assert [each.claim for each in served] == ["A", "B"] and names == ["a", "b", "c"]
+    assert every[0].first_line.startswith("2 models (5 GB) would settle this: P(verdict) 90%")
+    assert every[2].first_line.startswith("No 6 models within 10 GB settle this")
+    assert "The rows at hand decide this: not supported" in every[3].first_line
+    assert summary(every[4])["verdict comes"] == "90%"

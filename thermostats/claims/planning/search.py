@@ -1,0 +1,152 @@
+"""Which candidates, together, tell most about an effect within a budget: greedy choice, then
+exchanges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from thermostats.claims.planning.contrast import Contrast
+
+Chosen = frozenset[int]
+NONE: Chosen = frozenset()
+ROUNDS = 8
+"""Rounds of exchanges at most."""
+LONG = 25
+"""Candidates of most gain that are tried in an exchange."""
+SMALL = 1e-3
+"""Relative gain of information below which less to download is preferred."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a study to come may take."""
+
+    gigabytes: float
+    models: int
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Candidates, the rows that each would add, and what has to be downloaded for it."""
+
+    contrast: Contrast
+    """Of the rows at hand, which come first, and of those that candidates add."""
+    at_hand: int
+    files: tuple[frozenset[str], ...]
+    """Models to download for each candidate's row: itself, and its base where rows are pairs."""
+    gigabytes: dict[str, float]
+    together: tuple[Chosen, ...] = ()
+    """Candidates that tell something only together, such as models of one family."""
+
+    def cost(self, chosen: Chosen) -> tuple[float, int]:
+        """Gigabytes and models that a choice downloads."""
+        models = frozenset[str]().union(*(self.files[place] for place in chosen))
+        return sum(self.gigabytes[model] for model in sorted(models)), len(models)
+
+    def fits(self, chosen: Chosen, budget: Budget) -> bool:
+        """Whether a choice lies within a budget."""
+        gigabytes, models = self.cost(chosen)
+        return gigabytes <= budget.gigabytes and models <= budget.models
+
+    def information(self, chosen: Chosen) -> float:
+        """Precision of the effect with the rows at hand and those of a choice."""
+        places = [*range(self.at_hand), *(self.at_hand + place for place in sorted(chosen))]
+        return self.contrast.part(np.array(places, dtype=np.int64)).precision() if places else 0.0
+
+
+class SetSearch:
+    """The best choices that were met, each computed once."""
+
+    def __init__(self, pool: Pool, budget: Budget) -> None:
+        self.pool, self.budget = pool, budget
+        self._known: dict[Chosen, float] = {}
+
+    def value(self, chosen: Chosen) -> float:
+        """Information of a choice."""
+        if chosen not in self._known:
+            self._known[chosen] = self.pool.information(chosen)
+        return self._known[chosen]
+
+    def best_sets(self, count: int = 3) -> list[Chosen]:
+        """The best choices from several starts, the best first; none where no candidate fits.
+
+        A start is greedy by information, or by information for each gigabyte, or leaves out the
+        best candidate of a choice before, so that the sets differ.
+        """
+        every = frozenset(range(len(self.pool.files)))
+        found: list[Chosen] = []
+        for per_gigabyte in (False, True):
+            found.append(self.exchange(self.greedy(every, per_gigabyte), every))
+        found.sort(key=self._rank)
+        for _ in range(count):
+            best = found[0]
+            out = frozenset(sorted(best, key=lambda place: self.value(best - {place}))[:1])
+            rest = every - out - frozenset().union(*(x - best for x in found))
+            found.append(self.exchange(self.greedy(rest, False), rest))
+        distinct = sorted({chosen for chosen in found if chosen}, key=self._rank)
+        return distinct[:count]
+
+    def greedy(self, among: Chosen, per_gigabyte: bool) -> Chosen:
+        """Candidates added one by one, or a few that belong together, as long as they fit and
+        add."""
+        chosen = NONE
+        while True:
+            steps = list(self._additions(chosen, among))
+            gains = [self._gain(chosen, step, per_gigabyte) for step in steps]
+            if not gains or max(gains) <= 0:
+                return chosen
+            chosen = chosen | steps[int(np.argmax(gains))]
+
+    def exchange(self, chosen: Chosen, among: Chosen) -> Chosen:
+        """A choice after exchanges, one or two out and some in, until none is better."""
+        for _ in range(ROUNDS):
+            better = min(self._exchanges(chosen, among), key=self._rank, default=chosen)
+            if self._rank(better) >= self._rank(chosen):
+                return chosen
+            chosen = better
+        return chosen
+
+    def _additions(self, chosen: Chosen, among: Chosen) -> Iterator[Chosen]:
+        singles = (frozenset({place}) for place in sorted(among - chosen))
+        groups = (group for group in self.pool.together if group <= among and group - chosen)
+        for step in (*singles, *groups):
+            if self.pool.fits(chosen | step, self.budget):
+                yield step
+
+    def _gain(self, chosen: Chosen, step: Chosen, per_gigabyte: bool) -> float:
+        before = self.value(chosen)
+        gain = self.value(chosen | step) - before
+        if gain <= SMALL * before * 1e-3:
+            return 0.0
+        gigabytes = self.pool.cost(chosen | step)[0] - self.pool.cost(chosen)[0]
+        models = max(len(step - chosen), 1)
+        return gain / max(gigabytes, 0.1) if per_gigabyte else gain / models
+
+    def _exchanges(self, chosen: Chosen, among: Chosen) -> Iterator[Chosen]:
+        steps = list(self._additions_alone(chosen, among))
+        pairs = [a | b for a, b in combinations(steps[: LONG // 2], 2)]
+        outs = [frozenset(out) for size in (0, 1, 2) for out in combinations(sorted(chosen), size)]
+        for out in outs:
+            kept = chosen - out
+            more = (*steps, *pairs) if out else steps
+            changed = (kept | step for step in more)
+            yield from (made for made in changed if self.pool.fits(made, self.budget))
+            if out:
+                yield kept
+
+    def _additions_alone(self, chosen: Chosen, among: Chosen) -> list[Chosen]:
+        """What could be added, the most telling first; of equal ones those that download least."""
+        singles = (frozenset({place}) for place in sorted(among - chosen))
+        groups = (group for group in self.pool.together if group <= among and group - chosen)
+        fitting = [each for each in (*singles, *groups) if self.pool.fits(each, self.budget)]
+        return sorted(fitting, key=lambda step: self._rank(chosen | step))[:LONG]
+
+    def _rank(self, chosen: Chosen) -> tuple[float, float]:
+        """Less is better: information in steps of a thousandth, then what is downloaded."""
+        value = self.value(chosen)
+        steps = round(np.log(value) / SMALL) if value > 0 else -np.inf
+        return (-steps, self.pool.cost(chosen)[0])
